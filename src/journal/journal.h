@@ -1,0 +1,129 @@
+// The journal (format section 4): a ring of entries that hold the roots of everything and the keys that
+// may not yet be in leaves on disk.
+//
+// Unlike the kernel every index change is journalled (fills and cleared dirty bits too), so replay
+// rebuilds exactly the order of insertion, and a bucket that an entry shows as free is free in every
+// state that a crash can leave (docs/decisions/0003-journal-everything.md).
+//
+// Order of writes, enforced here:
+//  * cache data, node, uuid and priority writes that completed before an entry is submitted are durable
+//    before it is (the entry is written after a flush of the device, with FUA);
+//  * one entry is in flight at a time, so only the last can be torn;
+//  * a ring slot is reused only if its highest seq is below the last_seq of an entry already durable
+//    (4.3; better than weakness 11.6); last_seq never decreases;
+//  * at least one free slot is kept back for entries without keys (new root, new priority table), so
+//    that reclaim can always make progress (11.14).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "async/sync.h"
+#include "async/task.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "io/block_device.h"
+#include "io/buffer.h"
+#include "io/clock.h"
+#include "ondisk/geometry.h"
+#include "ondisk/jset.h"
+#include "ondisk/key.h"
+
+namespace uc::journal {
+
+// What a ring holds (section 4.7, 4.8). Reads every slot: at most 256, in large reads, several at once.
+struct Recovered {
+    std::vector<ondisk::Jset> entries;      // the needed ones, ascending, without gap; newest last
+    std::vector<JournalSeq> slot_newest;    // highest seq found in each ring slot; 0 = none
+    std::uint32_t newest_slot = 0;
+    std::string problem;                    // on Errc::corrupt: the line for the user
+};
+// Errors: Errc::corrupt ("no journal entries found", "journal entries a-b missing! (replaying c-d)"),
+// Errc::io. `discard`: a gap at the beginning of the needed range is tolerated (4.8).
+Task<Result<void>> read_ring(io::BlockDevice& cache, const ondisk::Geometry& geometry,
+                             std::uint64_t set_magic, bool discard, Recovered& out);
+
+// The roots that every entry repeats.
+struct Roots {
+    ondisk::Key uuid_bucket;
+    ondisk::Key btree_root;
+    std::uint16_t btree_level = 0;
+    std::uint64_t prio_bucket = 0;
+};
+
+struct JournalStats {
+    std::uint64_t writes = 0, keys = 0, written_sectors = 0, reclaims = 0;
+};
+
+class Journal {
+public:
+    Journal(async::Executor& executor, io::Clock& clock, io::BlockDevice& cache,
+            const ondisk::Geometry& geometry, std::uint64_t set_magic, const std::uint32_t& delay_ms);
+    Journal(const Journal&) = delete;
+    Journal& operator=(const Journal&) = delete;
+
+    // Blank set: the first entry gets seq 1 in slot 1. The caller has zeroed the journal buckets'
+    // first blocks (13.4).
+    void start_blank(const Roots& roots);
+    // After recovery: the next entry is newest + 1 at the start of the next slot. Every recovered entry
+    // starts with one pin held by the caller (recovery), which it drops with unpin() once its keys are
+    // pinned by leaves.
+    void start_recovered(const Recovered& recovered, const Roots& roots);
+    // Spawns the writer into `group`.
+    void run(async::TaskGroup& group);
+    // Lets the writer end after everything queued is written. Await the group afterwards.
+    void stop();
+
+    // Adds keys, in order, to the open entry, opening another one when they do not fit (at most
+    // (32768 - 240) / 24 keys per call). Never suspends. Returns the entry's seq. The entry is written
+    // after journal_delay_ms at the latest.
+    JournalSeq append(std::span<const ondisk::Key> keys);
+    // The seq that append() would use now, or a later one.
+    JournalSeq open_seq() const { return open_.seq; }
+    JournalSeq durable_seq() const { return durable_seq_; }
+
+    // Back-pressure: returns when keys may be appended without using up the reserve. Call before
+    // append() for foreground work; the room is not reserved, only likely. Errc::gone after a failure.
+    Task<Result<void>> wait_room();
+    bool has_room() const;
+
+    // Waits until every entry up to and including `seq` is durable; writes at once. `seq` may be the
+    // open one (an entry without keys is written if need be). Errc::gone after a failed write.
+    Task<Result<void>> flush(JournalSeq seq);
+    // Changes a root for the next entry; flush(open_seq()) makes it durable. The uncommitted part of a
+    // change must not be visible earlier: call when the thing it points to is completely written.
+    void set_btree_root(const ondisk::Key& key, std::uint16_t level);
+    void set_uuid_bucket(const ondisk::Key& key);
+    void set_prio_bucket(std::uint64_t bucket);
+    const Roots& roots() const { return roots_; }
+
+    // Pins: an entry with pins keeps its place in the ring and holds last_seq back.
+    void pin(JournalSeq seq);
+    void unpin(JournalSeq seq);
+    JournalSeq oldest_pinned() const;  // open_seq() if none is pinned
+
+    // Reclaim: when the ring runs short, `need` is called with a seq: leaves that pin entries up to it
+    // should be written soon. May be called repeatedly.
+    void on_pressure(std::function<void(JournalSeq)> need) { need_ = std::move(need); }
+
+    // Not ok: a write failed; the journal refuses everything from then on.
+    bool failed() const { return failed_; }
+    const JournalStats& stats() const { return stats_; }
+
+private:
+    // (private part is the implementer's)
+    ondisk::Jset open_;
+    Roots roots_;
+    JournalSeq durable_seq_ = 0;
+    bool failed_ = false;
+    JournalStats stats_;
+    std::function<void(JournalSeq)> need_;
+};
+
+}  // namespace uc::journal
