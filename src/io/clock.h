@@ -32,7 +32,7 @@ public:
     // Disarms; does nothing if it is not armed.
     virtual void cancel(Timer* timer) = 0;
 
-    class Sleep : public Timer {
+    class Sleep final : public Timer {
     public:
         Sleep(Clock& clock, Instant until) : clock_(clock) { due = until; }
         Sleep(const Sleep&) = delete;

@@ -8,7 +8,7 @@
 
 namespace uc::io {
 
-class TimedWait : public Timer {
+class TimedWait final : public Timer {
 public:
     TimedWait(Clock& clock, async::Event& event, Duration timeout) : clock_(clock), event_(event) {
         due = clock.now() + timeout;
