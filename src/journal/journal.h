@@ -1,25 +1,28 @@
-// The journal (format section 4): a ring of entries that hold the roots of everything and the keys that
-// may not yet be in leaves on disk.
+// The journal (format section 4): a ring of entries that hold the roots of everything and the keys
+// that may not yet be in leaves on disk.
 //
 // Unlike the kernel every index change is journalled (fills and cleared dirty bits too), so replay
-// rebuilds exactly the order of insertion, and a bucket that an entry shows as free is free in every
-// state that a crash can leave (docs/decisions/0003-journal-everything.md).
+// rebuilds exactly the order of insertion, and a bucket that an entry shows as free is free in
+// every state that a crash can leave (docs/decisions/0003-journal-everything.md).
 //
 // Order of writes, enforced here:
-//  * cache data, node, uuid and priority writes that completed before an entry is submitted are durable
+//  * cache data, node, uuid and priority writes that completed before an entry is submitted are
+//  durable
 //    before it is (the entry is written after a flush of the device, with FUA);
 //  * one entry is in flight at a time, so only the last can be torn;
-//  * a ring slot is reused only if its highest seq is below the last_seq of an entry already durable
+//  * a ring slot is reused only if its highest seq is below the last_seq of an entry already
+//  durable
 //    (4.3; better than weakness 11.6); last_seq never decreases;
-//  * at least one free slot is kept back for entries without keys (new root, new priority table), so
+//  * at least one free slot is kept back for entries without keys (new root, new priority table),
+//  so
 //    that reclaim can always make progress (11.14).
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,21 +34,27 @@
 #include "io/block_device.h"
 #include "io/buffer.h"
 #include "io/clock.h"
+#include "journal/ring.h"
 #include "ondisk/geometry.h"
 #include "ondisk/jset.h"
 #include "ondisk/key.h"
 
 namespace uc::journal {
 
-// What a ring holds (section 4.7, 4.8). Reads every slot: at most 256, in large reads, several at once.
+// Entries that a recovery may need at most; the kernel can recover 32767.
+inline constexpr JournalSeq kMaxNeededEntries = 8192;
+
+// What a ring holds (section 4.7, 4.8). Reads every slot: at most 256, in large reads, several at
+// once.
 struct Recovered {
-    std::vector<ondisk::Jset> entries;      // the needed ones, ascending, without gap; newest last
-    std::vector<JournalSeq> slot_newest;    // highest seq found in each ring slot; 0 = none
+    std::vector<ondisk::Jset> entries;    // the needed ones, ascending, without gap; newest last
+    std::vector<JournalSeq> slot_newest;  // highest seq found in each ring slot; 0 = none
     std::uint32_t newest_slot = 0;
-    std::string problem;                    // on Errc::corrupt: the line for the user
+    std::uint32_t newest_end_block = 0;  // first block behind the newest entry in its slot
+    std::string problem;                 // on Errc::corrupt: the line for the user
 };
-// Errors: Errc::corrupt ("no journal entries found", "journal entries a-b missing! (replaying c-d)"),
-// Errc::io. `discard`: a gap at the beginning of the needed range is tolerated (4.8).
+// Errors: Errc::corrupt ("no journal entries found", "journal entries a-b missing! (replaying
+// c-d)"), Errc::io. `discard`: a gap at the beginning of the needed range is tolerated (4.8).
 Task<Result<void>> read_ring(io::BlockDevice& cache, const ondisk::Geometry& geometry,
                              std::uint64_t set_magic, bool discard, Recovered& out);
 
@@ -64,16 +73,17 @@ struct JournalStats {
 class Journal {
 public:
     Journal(async::Executor& executor, io::Clock& clock, io::BlockDevice& cache,
-            const ondisk::Geometry& geometry, std::uint64_t set_magic, const std::uint32_t& delay_ms);
+            const ondisk::Geometry& geometry, std::uint64_t set_magic,
+            const std::uint32_t& delay_ms);
     Journal(const Journal&) = delete;
     Journal& operator=(const Journal&) = delete;
 
     // Blank set: the first entry gets seq 1 in slot 1. The caller has zeroed the journal buckets'
     // first blocks (13.4).
     void start_blank(const Roots& roots);
-    // After recovery: the next entry is newest + 1 at the start of the next slot. Every recovered entry
-    // starts with one pin held by the caller (recovery), which it drops with unpin() once its keys are
-    // pinned by leaves.
+    // After recovery: the next entry is newest + 1 at the start of the next slot. Every recovered
+    // entry starts with one pin held by the caller (recovery), which it drops with unpin() once its
+    // keys are pinned by leaves.
     void start_recovered(const Recovered& recovered, const Roots& roots);
     // Spawns the writer into `group`.
     void run(async::TaskGroup& group);
@@ -81,23 +91,27 @@ public:
     void stop();
 
     // Adds keys, in order, to the open entry, opening another one when they do not fit (at most
-    // (32768 - 240) / 24 keys per call). Never suspends. Returns the entry's seq. The entry is written
+    // max_keys() per call). Never suspends. Returns the entry's seq. The entry is written
     // after journal_delay_ms at the latest.
     JournalSeq append(std::span<const ondisk::Key> keys);
+    // What fits into one entry: (32768 - 240) / 24, less if the journal buckets are smaller.
+    std::size_t max_keys() const;
     // The seq that append() would use now, or a later one.
-    JournalSeq open_seq() const { return open_.seq; }
+    JournalSeq open_seq() const { return open_.jset.seq; }
     JournalSeq durable_seq() const { return durable_seq_; }
 
     // Back-pressure: returns when keys may be appended without using up the reserve. Call before
-    // append() for foreground work; the room is not reserved, only likely. Errc::gone after a failure.
+    // append() for foreground work; the room is not reserved, only likely. Errc::gone after a
+    // failure.
     Task<Result<void>> wait_room();
     bool has_room() const;
 
-    // Waits until every entry up to and including `seq` is durable; writes at once. `seq` may be the
-    // open one (an entry without keys is written if need be). Errc::gone after a failed write.
+    // Waits until every entry up to and including `seq` is durable; writes at once. `seq` may be
+    // the open one (an entry without keys is written if need be). Errc::gone after a failed write.
     Task<Result<void>> flush(JournalSeq seq);
-    // Changes a root for the next entry; flush(open_seq()) makes it durable. The uncommitted part of a
-    // change must not be visible earlier: call when the thing it points to is completely written.
+    // Changes a root for the next entry; flush(open_seq()) makes it durable. The uncommitted part
+    // of a change must not be visible earlier: call when the thing it points to is completely
+    // written.
     void set_btree_root(const ondisk::Key& key, std::uint16_t level);
     void set_uuid_bucket(const ondisk::Key& key);
     void set_prio_bucket(std::uint64_t bucket);
@@ -108,20 +122,93 @@ public:
     void unpin(JournalSeq seq);
     JournalSeq oldest_pinned() const;  // open_seq() if none is pinned
 
-    // Reclaim: when the ring runs short, `need` is called with a seq: leaves that pin entries up to it
-    // should be written soon. May be called repeatedly.
+    // Reclaim: when the ring runs short, `need` is called with a seq: leaves that pin entries up to
+    // it should be written soon. May be called repeatedly.
     void on_pressure(std::function<void(JournalSeq)> need) { need_ = std::move(need); }
 
     // Not ok: a write failed; the journal refuses everything from then on.
     bool failed() const { return failed_; }
     const JournalStats& stats() const { return stats_; }
 
+    // Only for tests that must fail: leaves out the flush of the device before each entry.
+    bool mutate_skip_preflush = false;
+
 private:
-    // (private part is the implementer's)
-    ondisk::Jset open_;
+    struct Pending {
+        ondisk::Jset jset;      // seq and keys; the header is filled when it is sealed
+        std::size_t words = 0;  // in keys
+    };
+    // An entry without keys was put before the queue: what had the numbers [first, last] then is
+    // one higher now (see writer.cc).
+    struct Shift {
+        JournalSeq first = 0;
+        JournalSeq last = 0;
+    };
+    enum class Step : std::uint8_t { write, advance, flush_only, blocked, idle, end };
+
+    void start(const Roots& roots, JournalSeq next_seq, JournalSeq last_seq);
+    void close_open();
+    void notify_writer();
+    void fail_journal();
+    std::uint32_t blocks_of(const Pending& entry) const;
+    const Pending& head() const { return closed_.empty() ? open_ : closed_.front(); }
+    JournalSeq last_seq_for(JournalSeq seq) const { return std::min(oldest_pinned(), seq); }
+    bool reserve_left_after(std::uint32_t blocks) const;
+
+    // writer.cc
+    Task<void> write_entries();
+    Task<void> write_next(bool advance);
+    Task<void> flush_without_entry();
+    Step next_step() const;
+    bool write_due() const;
+    bool can_advance() const;
+    std::uint64_t seal(bool advance);
+    void take_head();
+    void shift_queue();
+    void entry_durable();
+    void ask_for_room(bool stuck);
+    JournalSeq actual_seq(JournalSeq seq) const;
+
+    io::Clock& clock_;
+    io::BlockDevice& cache_;
+    const ondisk::Geometry geometry_;
+    const std::uint64_t set_magic_;
+    const std::uint32_t& delay_ms_;
+    const std::uint32_t limit_blocks_;    // largest entry
+    const std::uint64_t reserve_blocks_;  // kept for entries that reclaim itself needs
+
+    Ring ring_;
     Roots roots_;
-    JournalSeq durable_seq_ = 0;
+    bool roots_changed_ = false;  // since the last sealed entry
+    Pending open_;
+    Instant open_due_{};          // valid if the open entry has keys
+    std::deque<Pending> closed_;  // await writing, ascending
+    Pending sealed_;              // in flight
+    io::Buffer buffer_;           // its bytes
+    std::size_t sealed_bytes_ = 0;
+
+    std::deque<std::uint32_t> pins_;  // of entry pins_base_ + i; the first is not 0
+    JournalSeq pins_base_ = 0;
+
+    JournalSeq last_seq_ = 1;          // of the newest sealed entry
+    JournalSeq durable_last_seq_ = 1;  // of the newest durable entry
+    JournalSeq durable_on_disk_ = 0;   // newest durable entry
+    JournalSeq durable_seq_ = 0;       // the same in the callers' numbers
+    std::vector<Shift> shifts_;
+    std::uint32_t free_slots_ = 0;  // with respect to durable_last_seq_
+
+    JournalSeq flush_target_ = 0;
+    std::uint64_t flush_tickets_ = 0;    // calls of flush()
+    std::uint64_t flushed_tickets_ = 0;  // of these, satisfied by a flush without an entry
+    std::uint64_t changes_ = 0;          // counts notify_writer()
+    JournalSeq asked_ = 0;               // last argument of need_
+    bool blocked_ = false;
+    bool stopping_ = false;
+    bool ended_ = false;
     bool failed_ = false;
+    async::Event wake_;             // the writer waits
+    async::Event durable_changed_;  // flush() waits
+    mutable async::Event room_;     // wait_room() waits
     JournalStats stats_;
     std::function<void(JournalSeq)> need_;
 };
