@@ -1,0 +1,44 @@
+// Listening sockets for the NBD server: a path that a dead server left behind is taken over, one in
+// use is refused, and TCP keeps to the loopback interface unless told otherwise.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace uc::frontend {
+
+enum class Reach : std::uint8_t {
+    loopback,  // refuse other addresses: the protocol has neither encryption nor a login
+    anywhere,
+};
+
+// A listening socket; closed, and its path removed, when destroyed.
+class NbdListener {
+public:
+    NbdListener() = default;
+    NbdListener(NbdListener&& other) noexcept;
+    NbdListener& operator=(NbdListener&& other) noexcept;
+    ~NbdListener();
+
+    // Only this user can connect (mode 0600). Errc::busy: a live server listens there.
+    // Errc::invalid: the path is too long, or something that is no socket.
+    static Result<NbdListener> on_path(const std::string& path);
+    // `host` is a numeric address or "localhost"; port 0 takes any free one.
+    static Result<NbdListener> on_tcp(const std::string& host, std::uint16_t port, Reach reach);
+
+    int fd() const { return fd_; }
+    bool is_tcp() const { return path_.empty(); }
+    // As an NBD URI without an export name.
+    const std::string& address() const { return address_; }
+    // Ends a pending accept and refuses new clients.
+    void shut();
+
+private:
+    int fd_ = -1;
+    std::string path_;
+    std::string address_;
+};
+
+}  // namespace uc::frontend
