@@ -155,22 +155,19 @@ void UringReactor::run() {
 }
 
 void UringReactor::turn(bool wait) {
-    if (!state_->timers.empty()) fire_timers();
-    const bool more_ready = resume_ready();
-    if (wait && !more_ready && !stopping_ && state_->parked.empty()) {
+    if (wait && executor_.idle() && state_->parked.empty()) {
         submit_and_wait();
     } else {
         io_uring_submit_and_get_events(&state_->ring);
     }
     reap();
+    if (!state_->timers.empty()) fire_timers();
+    resume_ready();
 }
 
-// True if tasks are still ready.
-bool UringReactor::resume_ready() {
-    for (int i = 0; i < kResumesPerTurn; ++i) {
-        if (!executor_.run_one()) return false;
-    }
-    return !executor_.idle();
+void UringReactor::resume_ready() {
+    int budget = kResumesPerTurn;
+    while (budget > 0 && executor_.run_one()) --budget;
 }
 
 void UringReactor::submit_and_wait() {

@@ -44,7 +44,8 @@ public:
     // batch, waits for completions, and so on. For signals poll() a signalfd.
     void run();
     void stop() { stopping_ = true; }
-    // One turn of run(). Waits for a completion or timer only if `wait` and no task is ready.
+    // One turn of run(); it returns after the tasks that became ready were resumed. Waits for a
+    // completion or timer only if `wait` and no task was ready before.
     void turn(bool wait);
     // Completes what is in flight without resuming a task, until `device_in_flight` is 0. For the
     // destructors of devices.
@@ -78,7 +79,7 @@ public:
 private:
     struct State;
     UringReactor(async::Executor& executor, std::unique_ptr<State> state);
-    bool resume_ready();
+    void resume_ready();
     void submit_and_wait();
     void reap();
     void dispatch(UringOp* op, int result);
