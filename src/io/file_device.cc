@@ -3,8 +3,8 @@
 //   read, write     transfer ... transfer              one, unless it is cut short or bounced
 //   fua write       transfer with RWF_DSYNC            or transfer, fdatasync where that is refused
 //   write_zeroes    fallocate(ZERO_RANGE) [fdatasync]  or transfers from a block of zeroes
-//   discard         fallocate(PUNCH_HOLE)
-//   flush           fdatasync
+//   discard         fallocate(PUNCH_HOLE)              block devices: the discard command,
+//   Linux 6.12 flush           fdatasync
 //
 // User memory goes to the kernel as it is. Only if it is not aligned as O_DIRECT demands, the data
 // takes the way through a bounce buffer, a piece at a time. A long request is not cut otherwise: a
@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <liburing.h>
 #include <linux/falloc.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -35,6 +36,8 @@ constexpr std::size_t kMaxTransferBytes = std::size_t{1}
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // bounced, or zeroes
 constexpr std::size_t kKeptBounceBytes = std::size_t{64} << 10;
 constexpr int kMaxRetries = 16;
+// BLOCK_URING_CMD_DISCARD of newer kernel headers.
+constexpr unsigned kBlockDiscardCommand = _IO(0x12, 0);
 
 bool is_write(IoKind kind) {
     return kind == IoKind::write || kind == IoKind::write_zeroes || kind == IoKind::discard;
@@ -66,7 +69,7 @@ Error to_error(IoKind kind, int sys) {
 }  // namespace
 
 struct FileDevice::Op final : UringOp {
-    enum class Step : std::uint8_t { transfer, allocate, sync };
+    enum class Step : std::uint8_t { transfer, allocate, discard_command, sync };
 
     void complete(int result) override { device->completed(*this, result); }
     std::size_t total_bytes() const { return request->sectors * kSectorBytes; }
@@ -97,6 +100,7 @@ FileDevice::FileDevice(UringReactor& reactor, std::string path, OpenedFile file,
       file_(std::move(file)),
       slot_(reactor.register_file(file_.fd.get())),
       read_only_(read_only),
+      discard_command_(file_.block),
       ops_(std::make_unique<Op[]>(kMaxInFlight)) {
     for (std::size_t i = kMaxInFlight; i > 0; --i) {
         Op& op = ops_[i - 1];
@@ -227,6 +231,17 @@ void FileDevice::allocate_range(Op& op) {
     use_file(sqe);
 }
 
+// Punching holes needs a device that can write zeroes by command; most SATA disks can only discard.
+void FileDevice::discard_range(Op& op) {
+    op.step = Op::Step::discard_command;
+    io_uring_sqe* const sqe = prepare(op);
+    io_uring_prep_rw(IORING_OP_URING_CMD, sqe, 0, nullptr, 0, 0);
+    sqe->cmd_op = kBlockDiscardCommand;
+    sqe->addr = op.request->sector * kSectorBytes;
+    sqe->addr3 = op.total_bytes();
+    use_file(sqe);
+}
+
 void FileDevice::sync(Op& op) {
     op.step = Op::Step::sync;
     io_uring_sqe* const sqe = prepare(op);
@@ -263,6 +278,9 @@ void FileDevice::failed(Op& op, int sys) {
                request.kind == IoKind::write_zeroes) {
         zero_range_ = false;
         transfer(op);
+    } else if (op.step == Op::Step::discard_command && (unsupported || sys == EINVAL)) {
+        discard_command_ = false;
+        allocate_range(op);
     } else if (unsupported && op.step == Op::Step::transfer && op.dsync) {
         dsync_writes_ = false;
         transfer(op);

@@ -50,6 +50,7 @@ private:
     void transfer(Op& op);
     std::byte* choose_memory(Op& op);
     void allocate_range(Op& op);
+    void discard_range(Op& op);
     void sync(Op& op);
     io_uring_sqe* prepare(Op& op);
     void use_file(io_uring_sqe* sqe) const;
@@ -65,6 +66,7 @@ private:
     OpenedFile file_;
     int slot_;
     bool read_only_;
+    bool discard_command_;
     bool dsync_writes_ = true;  // RWF_DSYNC is understood, as far as we know
     bool zero_range_ = true;    // likewise FALLOC_FL_ZERO_RANGE
     Buffer zeroes_;

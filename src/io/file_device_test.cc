@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/device_fixture.h"
+#include "io/loop_fixture.h"
 
 namespace uc::io {
 namespace {
@@ -215,6 +216,29 @@ TEST_F(FileDeviceTest, CompletesEveryOneOfThousandsOfConcurrentRequests) {
     for (std::size_t i = 0; i < kRequests; ++i) {
         EXPECT_TRUE(holds_pattern(data.span().subspan(i * 4096, 4096), i)) << i;
     }
+}
+
+TEST_F(FileDeviceTest, KeepsDataOnABlockDevice) {
+    const LoopDevice loop(file_.path(), 512);
+    if (!loop.ready()) GTEST_SKIP() << "no loop devices here";
+    const auto device = open(loop.path());
+    ASSERT_NE(device, nullptr);
+    EXPECT_TRUE(device->direct());
+    check_life_of_data(*device);
+    EXPECT_EQ(refused(loop.path()).code, Errc::busy);
+    EXPECT_EQ(message_, loop.path() + ": in use: another process has it open exclusively");
+}
+
+TEST_F(FileDeviceTest, ServesSectorsOnABlockDeviceWithLargerBlocks) {
+    const LoopDevice loop(file_.path(), 4096);
+    if (!loop.ready()) GTEST_SKIP() << "no loop devices here";
+    const auto device = open(loop.path());
+    ASSERT_NE(device, nullptr);
+    EXPECT_EQ(device->logical_block_sectors(), 8u);
+    EXPECT_EQ(device->atomic_sectors(), 8u);
+    EXPECT_FALSE(device->direct());
+    EXPECT_TRUE(write_pattern(*device, 7, 8 << 10, 17, true));
+    EXPECT_TRUE(reads_pattern(*device, 7, 8 << 10, 17));
 }
 
 }  // namespace

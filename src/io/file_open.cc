@@ -154,9 +154,8 @@ Result<void> Opening::measure_block_device() {
         std::max(1U, sectors(static_cast<std::uint64_t>(logical_bytes)));
     opened_.atomic_sectors = std::max(opened_.logical_block_sectors, sectors(physical_bytes));
     opened_.optimal_io_sectors = sectors(optimal_bytes);
-    // Punching a hole is how discard is asked for; the kernel does that with "write zeroes, unmap".
-    opened_.discards = queue_attribute(status_.st_rdev, "discard_max_bytes") > 0 &&
-                       queue_attribute(status_.st_rdev, "write_zeroes_max_bytes") > 0;
+    opened_.block = true;
+    opened_.discards = queue_attribute(status_.st_rdev, "discard_max_bytes") > 0;
     return {};
 }
 

@@ -43,6 +43,7 @@ struct OpenedFile {
     std::uint32_t atomic_sectors = 1;
     std::uint32_t optimal_io_sectors = 0;
     std::uint32_t memory_align = 1;  // of user memory, if direct
+    bool block = false;
     bool direct = false;
     bool discards = false;
 };
