@@ -159,7 +159,7 @@ void FileDevice::start(Op& op) {
             sync(op);
             break;
         case IoKind::discard:
-            allocate_range(op);
+            discard_command_ ? discard_range(op) : allocate_range(op);
             break;
         case IoKind::write_zeroes:
             zero_range_ ? allocate_range(op) : transfer(op);
@@ -262,6 +262,7 @@ void FileDevice::completed(Op& op, int result) {
             op.dsync = false;
             transfer_done(op);
             break;
+        case Op::Step::discard_command:
         case Op::Step::sync:
             finish(op);
             break;
