@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "base/le.h"
@@ -21,13 +22,16 @@ struct BsetHeader {
     Le<std::uint32_t> keys;  // words, not keys
 };
 static_assert(sizeof(BsetHeader) == 32 && alignof(BsetHeader) == 1);
+static_assert(offsetof(BsetHeader, seq) == 16 && offsetof(BsetHeader, version) == 24);
+static_assert(offsetof(BsetHeader, keys) == 28);
+static_assert(std::is_trivially_copyable_v<BsetHeader>);
 
 // One decoded set of a node.
 struct Bset {
     std::uint32_t block = 0;   // where it starts, in blocks from the node's start
     std::uint32_t blocks = 0;  // how many it takes
     std::uint32_t version = 1;
-    std::vector<Key> keys;     // in disk order; SIZE 0 keys included
+    std::vector<Key> keys;  // in disk order; SIZE 0 keys included
 };
 
 // What a node's bytes hold (section 5.3).
@@ -42,8 +46,8 @@ struct NodeImage {
     std::vector<Key> torn_keys;
 };
 
-// Decodes all sets. `node` is the whole node (key SIZE sectors); `seed` the raw pointer word of the key
-// that points at it. `tolerate_torn`: a bad checksum in the last set that is not the first is
+// Decodes all sets. `node` is the whole node (key SIZE sectors); `seed` the raw pointer word of the
+// key that points at it. `tolerate_torn`: a bad checksum in the last set that is not the first is
 // reported in the result instead of failing; a bad one followed by further sets of this node fails
 // always. Errors: Errc::corrupt, what = reason as in 5.3. `error_block` receives the block.
 // Keys are decoded but not validated against the geometry: the caller knows the level.

@@ -7,8 +7,8 @@
 
 namespace uc::ondisk {
 
-// Register starts as `seed`; final xor with all ones. Seed all ones is the "standard use"; node sets
-// of version 1 use the pointer word of the key that points at the node.
+// Register starts as `seed`; final xor with all ones. Seed all ones is the "standard use"; node
+// sets of version 1 use the pointer word of the key that points at the node.
 std::uint64_t crc64(std::span<const std::byte> bytes, std::uint64_t seed = ~std::uint64_t{0});
 
 }  // namespace uc::ondisk

@@ -26,14 +26,15 @@ struct Geometry {
     constexpr std::uint32_t uuid_entries() const { return metadata_bytes() / 128; }
     constexpr std::uint32_t prios_per_bucket() const { return (metadata_bytes() - 40) / 3; }
     constexpr std::uint32_t prio_buckets() const {
-        return static_cast<std::uint32_t>(
-            div_ceil<std::uint64_t>(nbuckets, prios_per_bucket()));
+        return static_cast<std::uint32_t>(div_ceil<std::uint64_t>(nbuckets, prios_per_bucket()));
     }
     constexpr std::uint32_t block_bytes() const { return block_sectors * 512; }
     constexpr std::uint64_t bucket_start(BucketIndex bucket) const {
         return std::uint64_t{bucket} * bucket_sectors;
     }
-    constexpr std::uint64_t bucket_of(std::uint64_t sector) const { return sector / bucket_sectors; }
+    constexpr std::uint64_t bucket_of(std::uint64_t sector) const {
+        return sector / bucket_sectors;
+    }
     // Blocks taken by `bytes`.
     constexpr std::uint32_t blocks(std::uint64_t bytes) const {
         return static_cast<std::uint32_t>(div_ceil<std::uint64_t>(bytes, block_bytes()));

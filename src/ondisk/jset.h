@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "base/le.h"
@@ -29,6 +30,11 @@ struct JsetHeader {
     std::array<Le<std::uint64_t>, 8> prio_bucket;
 };
 static_assert(sizeof(JsetHeader) == 240 && alignof(JsetHeader) == 1);
+static_assert(offsetof(JsetHeader, seq) == 16 && offsetof(JsetHeader, version) == 24);
+static_assert(offsetof(JsetHeader, keys) == 28 && offsetof(JsetHeader, last_seq) == 32);
+static_assert(offsetof(JsetHeader, uuid_bucket) == 40 && offsetof(JsetHeader, btree_root) == 104);
+static_assert(offsetof(JsetHeader, btree_level) == 168 && offsetof(JsetHeader, prio_bucket) == 176);
+static_assert(std::is_trivially_copyable_v<JsetHeader>);
 
 inline constexpr std::size_t kJsetMaxBytes = 32768;
 
@@ -44,8 +50,8 @@ struct Jset {
     std::vector<Key> keys;
 };
 
-// The entry at the start of `bytes` (the rest of its journal bucket). Errc::not_found: no entry of this
-// set starts here (wrong magic); Errc::corrupt: size, checksum or keys are wrong.
+// The entry at the start of `bytes` (the rest of its journal bucket). Errc::not_found: no entry of
+// this set starts here (wrong magic); Errc::corrupt: size, checksum or keys are wrong.
 Result<Jset> decode_jset(std::span<const std::byte> bytes, std::uint64_t set_magic);
 std::size_t jset_bytes(const Jset& jset);
 // Blocks taken by an entry with `key_words` words.

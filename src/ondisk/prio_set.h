@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "base/le.h"
 #include "base/result.h"
@@ -18,6 +19,8 @@ struct PrioEntry {
     std::uint8_t gen;
 };
 static_assert(sizeof(PrioEntry) == 3 && alignof(PrioEntry) == 1);
+static_assert(offsetof(PrioEntry, gen) == 2);
+static_assert(std::is_trivially_copyable_v<PrioEntry>);
 
 struct PrioHeader {
     Le<std::uint64_t> csum;
@@ -28,6 +31,9 @@ struct PrioHeader {
     Le<std::uint64_t> next_bucket;
 };
 static_assert(sizeof(PrioHeader) == 40 && alignof(PrioHeader) == 1);
+static_assert(offsetof(PrioHeader, seq) == 16 && offsetof(PrioHeader, version) == 24);
+static_assert(offsetof(PrioHeader, next_bucket) == 32);
+static_assert(std::is_trivially_copyable_v<PrioHeader>);
 
 inline constexpr std::uint16_t kPrioMetadata = 65535;
 inline constexpr std::uint16_t kPrioInitial = 32768;

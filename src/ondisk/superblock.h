@@ -21,8 +21,8 @@ enum class CacheMode : std::uint8_t { writethrough = 0, writeback = 1, writearou
 enum class BackingState : std::uint8_t { none = 0, clean = 1, dirty = 2, stale = 3 };
 enum class Replacement : std::uint8_t { lru = 0, fifo = 1, random = 2 };
 
-// The decoded form together with the bytes that it came from: encode() overwrites only the fields that
-// section 1.2 lists as rewritten (plus those set here) and keeps every other byte.
+// The decoded form together with the bytes that it came from: encode() overwrites only the fields
+// that section 1.2 lists as rewritten (plus those set here) and keeps every other byte.
 struct Superblock {
     std::array<std::byte, kSuperblockBytes> raw{};
 
@@ -49,7 +49,9 @@ struct Superblock {
     bool is_backing() const { return version == 1 || version == 4 || version == 6; }
     bool is_cache() const { return version == 0 || version == 3 || version == 5; }
     std::uint64_t bucket_sectors() const;  // 1.6
-    std::uint64_t data_offset() const { return version == 1 ? kDefaultDataOffset : nbuckets_or_offset; }
+    std::uint64_t data_offset() const {
+        return version == 1 ? kDefaultDataOffset : nbuckets_or_offset;
+    }
     Geometry geometry() const;  // cache devices; only after validation
     std::string label_text() const;
 
@@ -82,16 +84,17 @@ SuperblockSums superblock_sums(std::span<const std::byte> bytes);
 bool has_superblock_magic(std::span<const std::byte> bytes);
 
 // Parses and applies every check of section 9.1 in its order; `what` is the message there.
-// `device_sectors`: size of the device. Unlike the kernel: nr_in_set != 1, page-size and the obsolete
-// large-bucket layout are refused as Errc::unsupported.
+// `device_sectors`: size of the device. Unlike the kernel: nr_in_set != 1, page-size and the
+// obsolete large-bucket layout are refused as Errc::unsupported.
 Result<Superblock> decode_superblock(std::span<const std::byte> bytes, std::uint64_t device_sectors,
                                      std::uint32_t logical_block_sectors);
 
 // The 4096 bytes to write, checksum included.
 std::array<std::byte, kSuperblockBytes> encode_superblock(const Superblock& sb);
 
-const char* name_of(CacheMode mode);        // "writethrough", ...
-const char* name_of(BackingState state);    // sysfs words: "no cache", "clean", "dirty", "inconsistent"
-const char* name_of(Replacement policy);    // "lru", ...
+const char* name_of(CacheMode mode);  // "writethrough", ...
+const char* name_of(
+    BackingState state);  // sysfs words: "no cache", "clean", "dirty", "inconsistent"
+const char* name_of(Replacement policy);  // "lru", ...
 
 }  // namespace uc::ondisk

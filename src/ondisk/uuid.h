@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/le.h"
@@ -41,6 +42,12 @@ struct UuidEntryDisk {
     std::array<std::uint8_t, 56> pad;
 };
 static_assert(sizeof(UuidEntryDisk) == 128 && alignof(UuidEntryDisk) == 1);
+static_assert(offsetof(UuidEntryDisk, label) == 16 && offsetof(UuidEntryDisk, first_reg) == 48);
+static_assert(offsetof(UuidEntryDisk, last_reg) == 52 &&
+              offsetof(UuidEntryDisk, invalidated) == 56);
+static_assert(offsetof(UuidEntryDisk, flags) == 60 && offsetof(UuidEntryDisk, sectors) == 64);
+static_assert(offsetof(UuidEntryDisk, pad) == 72);
+static_assert(std::is_trivially_copyable_v<UuidEntryDisk>);
 
 struct UuidEntry {
     Uuid uuid;
