@@ -22,33 +22,6 @@ TEST(LruScore, TakesAPriorityBelowAStaleMinimumForTheMinimum) {
     EXPECT_EQ(lru_score(5, 100, 10), lru_score(100, 100, 10));
 }
 
-TEST(PrioClock, LowersAPriorityByOneFor1024thOfTheCacheThatPassed) {
-    PrioClock clock(1 << 20);  // one tick per 1024 sectors
-    const std::uint64_t stamp = clock.stamp(kInitialPrio);
-    clock.charge(1023);
-    EXPECT_EQ(clock.prio(stamp), 32768);
-    clock.charge(1);
-    EXPECT_EQ(clock.prio(stamp), 32767);
-    clock.charge(5 * 1024 + 1);
-    EXPECT_EQ(clock.prio(stamp), 32762);
-}
-
-TEST(PrioClock, StopsAtZero) {
-    PrioClock clock(1024);
-    const std::uint64_t stamp = clock.stamp(3);
-    clock.charge(10);
-    EXPECT_EQ(clock.prio(stamp), 0);
-}
-
-TEST(PrioClock, KeepsTheOrderOfBucketsStampedAtDifferentTimes) {
-    PrioClock clock(1024);
-    const std::uint64_t early = clock.stamp(kInitialPrio);
-    clock.charge(10);
-    const std::uint64_t late = clock.stamp(kInitialPrio);
-    EXPECT_EQ(clock.prio(early), 32758);
-    EXPECT_EQ(clock.prio(late), 32768);
-}
-
 TEST(FifoCursor, GoesRoundInNumberOrder) {
     FifoCursor cursor(3, 6);
     for (const BucketIndex expected : {3u, 4u, 5u, 3u}) EXPECT_EQ(cursor.take(), expected);
