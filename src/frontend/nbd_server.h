@@ -44,8 +44,8 @@ public:
     // Waits until no connection uses the volume.
     Task<void> unused(const core::Volume* volume);
 
-    // Accepts and serves until stop(), and until the last connection has ended. Counts as running from
-    // the call on, so the task must be spawned or awaited. Once.
+    // Accepts and serves until stop(), and until the last connection has ended. Counts as running
+    // from the call on, so the task must be spawned or awaited. Once.
     Task<void> serve();
     // No new connections; those that exist answer what they have taken and end. May be called from
     // any task and more than once.
