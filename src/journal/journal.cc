@@ -131,20 +131,21 @@ void Journal::close_open() {
     notify_writer();
 }
 
-bool Journal::reserve_left_after(std::uint32_t blocks) const {
+bool Journal::leaves_free(const Pending& entry, std::uint64_t least) const {
+    const std::uint32_t blocks = blocks_of(entry);
+    if (!ring_.fits(blocks, durable_last_seq_)) return false;
     Ring trial = ring_;
-    if (!trial.fits(blocks, durable_last_seq_)) return false;
-    trial.place(blocks, open_seq(), durable_last_seq_);
-    return trial.free_blocks(last_seq_for(open_seq())) >= reserve_blocks_ &&
-           open_seq() - oldest_pinned() < kMaxNeededEntries;
+    trial.place(blocks, entry.jset.seq, durable_last_seq_);
+    return trial.free_blocks(last_seq_for(entry.jset.seq)) >= least;
 }
 
 bool Journal::has_room() const {
     if (failed_ || ended_) return false;
     const JournalSeq pinned = oldest_pinned();
     if (open_seq() - pinned >= kMaxNeededEntries) return false;
-    // Each queued entry takes at most one slot; the open one, the margin and the reserve four.
-    if (free_slots_ >= closed_.size() + 4) return true;
+    // Each queued entry takes at most one slot; the open one, the next, the margin and the reserve
+    // five.
+    if (free_slots_ >= closed_.size() + 5) return true;
 
     Ring trial = ring_;
     JournalSeq last_seq = durable_last_seq_;
@@ -157,9 +158,12 @@ bool Journal::has_room() const {
     for (const Pending& entry : closed_) {
         if (!put(blocks_of(entry), entry.jset.seq)) return false;
     }
-    if (!put(limit_blocks_, open_seq())) return false;
+    // The next keys may not fit in the open entry and open another one.
+    JournalSeq next = open_seq();
+    if (open_.words != 0 && !put(blocks_of(open_), next++)) return false;
+    if (!put(limit_blocks_, next++)) return false;
     // A margin for those who were told "yes" together. Three slots have no room for it.
-    if (ring_.slots() >= 4 && !put(limit_blocks_, open_seq() + 1)) return false;
+    if (ring_.slots() >= 4 && !put(limit_blocks_, next)) return false;
     return trial.free_blocks(last_seq) >= reserve_blocks_;
 }
 

@@ -153,7 +153,8 @@ private:
     std::uint32_t blocks_of(const Pending& entry) const;
     const Pending& head() const { return closed_.empty() ? open_ : closed_.front(); }
     JournalSeq last_seq_for(JournalSeq seq) const { return std::min(oldest_pinned(), seq); }
-    bool reserve_left_after(std::uint32_t blocks) const;
+    // `entry` fits now, and once it is durable `least` blocks are free.
+    bool leaves_free(const Pending& entry, std::uint64_t least) const;
 
     // writer.cc
     Task<void> write_entries();

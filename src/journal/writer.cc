@@ -17,9 +17,10 @@
 // Out of room. What frees slots is a durable entry with a higher last_seq. Leaves are asked to let
 // go of their pins (need_); then an entry must be written to tell so, even if nobody has anything
 // to write. If the first in the queue has keys and is too large for what is left, a small entry
-// goes before it: the queue is renumbered by one. Pins need no change, because they are then on an
-// older number than the keys have: they hold more than they must. Callers hold old numbers as well;
-// durable_seq_ and flush() speak in theirs.
+// goes before it: the queue is renumbered by one. The writer leaves one block free for this,
+// whatever happens. Pins need no change, because they are then on an older number than the keys
+// have: they hold more than they must. Callers hold old numbers as well; durable_seq_ and flush()
+// speak in theirs.
 //
 // A flush for which there is nothing to write must not eat the reserve: when only that is left, the
 // device is flushed and no entry written.
@@ -71,17 +72,17 @@ bool Journal::can_advance() const {
 }
 
 Journal::Step Journal::next_step() const {
-    const bool fits = ring_.fits(blocks_of(head()), durable_last_seq_);
-    if (!write_due()) {
-        if (room_.has_waiters() && !has_room()) {
-            if (!can_advance()) return Step::blocked;
-            return fits ? Step::write : Step::advance;
-        }
-        return stopping_ ? Step::end : Step::idle;
+    const bool possible = leaves_free(head(), 1);
+    const bool due = write_due();
+    if (!due && !(room_.has_waiters() && !has_room())) return stopping_ ? Step::end : Step::idle;
+    if (due && closed_.empty() && open_.words == 0 && !roots_changed_ && !can_advance()) {
+        const bool room =
+            leaves_free(open_, reserve_blocks_) && open_seq() - oldest_pinned() < kMaxNeededEntries;
+        return room ? Step::write : Step::flush_only;
     }
-    const bool nothing_new = closed_.empty() && open_.words == 0 && !roots_changed_;
-    if (nothing_new && !can_advance() && !reserve_left_after(1)) return Step::flush_only;
-    if (fits) return Step::write;
+    // Written keys need less room than keys that may still grow; an advance makes some.
+    const bool useful = due || open_.words != 0 || can_advance();
+    if (useful && possible) return Step::write;
     return can_advance() ? Step::advance : Step::blocked;
 }
 
