@@ -181,6 +181,15 @@ TEST_F(FileDeviceTest, ExplainsWhatCannotBeOpened) {
     }
 }
 
+TEST_F(FileDeviceTest, WorksWhenNoFileSlotIsLeft) {
+    const Descriptor other(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    int last = 0;
+    while (last >= 0) last = reactor_->register_file(other.get());
+    const auto device = open(file_.path());
+    ASSERT_NE(device, nullptr);
+    check_life_of_data(*device);
+}
+
 TEST_F(FileDeviceTest, DestructionWaitsForWhatIsInFlight) {
     Buffer page(4096);
     fill_pattern(page.span(), 33);
@@ -227,6 +236,17 @@ TEST_F(FileDeviceTest, KeepsDataOnABlockDevice) {
     check_life_of_data(*device);
     EXPECT_EQ(refused(loop.path()).code, Errc::busy);
     EXPECT_EQ(message_, loop.path() + ": in use: another process has it open exclusively");
+}
+
+TEST_F(FileDeviceTest, RefusesToWriteToAProtectedBlockDevice) {
+    const LoopDevice loop(file_.path(), 512);
+    if (!loop.ready()) GTEST_SKIP() << "no loop devices here";
+    ASSERT_TRUE(loop.protect());
+    EXPECT_EQ(refused(loop.path()).code, Errc::read_only);
+    EXPECT_EQ(message_, loop.path() + ": can only be opened read-only");
+    OpenOptions options;
+    options.read_only = true;
+    EXPECT_NE(open(loop.path(), options), nullptr);
 }
 
 TEST_F(FileDeviceTest, ServesSectorsOnABlockDeviceWithLargerBlocks) {

@@ -32,6 +32,17 @@ namespace uc::io {
 
 namespace {
 
+// A number from sysfs; a partition shares the request queue of its disk.
+std::uint64_t block_attribute(dev_t device, const std::string& attribute) {
+    const std::string base = fmt::format("/sys/dev/block/{}:{}/", major(device), minor(device));
+    for (const std::string& path : {base + attribute, base + "../" + attribute}) {
+        std::uint64_t value = 0;
+        std::ifstream in(path);
+        if (in >> value) return value;
+    }
+    return 0;
+}
+
 class Opening {
 public:
     Opening(const std::string& path, const OpenOptions& options, std::string* message)
@@ -125,17 +136,6 @@ Result<void> Opening::lock() {
                   "in use: " + describe_file_locker(status_.st_dev, status_.st_ino));
 }
 
-// An attribute of the request queue; a partition shares that of its disk.
-std::uint64_t queue_attribute(dev_t device, const char* attribute) {
-    const std::string base = fmt::format("/sys/dev/block/{}:{}/", major(device), minor(device));
-    for (const char* const place : {"queue/", "../queue/"}) {
-        std::uint64_t value = 0;
-        std::ifstream in(base + place + attribute);
-        if (in >> value) return value;
-    }
-    return 0;
-}
-
 Result<void> Opening::measure_block_device() {
     std::uint64_t bytes = 0;
     int logical_bytes = 0;
@@ -146,6 +146,12 @@ Result<void> Opening::measure_block_device() {
     }
     if (::ioctl(fd(), BLKPBSZGET, &physical_bytes) != 0) physical_bytes = 0;
     if (::ioctl(fd(), BLKIOOPT, &optimal_bytes) != 0) optimal_bytes = 0;
+    int write_protected = 0;
+    // The kernel lets one open a write-protected device for writing; only the writes fail.
+    if (!options_.read_only && ::ioctl(fd(), BLKROGET, &write_protected) == 0 &&
+        write_protected != 0) {
+        return refuse_errno(EROFS);
+    }
     const auto sectors = [](std::uint64_t n) {
         return static_cast<std::uint32_t>(n / kSectorBytes);
     };
@@ -155,7 +161,7 @@ Result<void> Opening::measure_block_device() {
     opened_.atomic_sectors = std::max(opened_.logical_block_sectors, sectors(physical_bytes));
     opened_.optimal_io_sectors = sectors(optimal_bytes);
     opened_.block = true;
-    opened_.discards = queue_attribute(status_.st_rdev, "discard_max_bytes") > 0;
+    opened_.discards = block_attribute(status_.st_rdev, "queue/discard_max_bytes") > 0;
     return {};
 }
 

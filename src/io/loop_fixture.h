@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -30,9 +31,15 @@ public:
     LoopDevice(const LoopDevice&) = delete;
     LoopDevice& operator=(const LoopDevice&) = delete;
     ~LoopDevice() {
-        if (ready_) ::ioctl(loop_.get(), LOOP_CLR_FD);
+        if (!ready_) return;
+        protect(false);  // it would outlive the file
+        ::ioctl(loop_.get(), LOOP_CLR_FD);
     }
     bool ready() const { return ready_; }
+    bool protect(bool on = true) const {
+        const int value = on ? 1 : 0;
+        return ::ioctl(loop_.get(), BLKROSET, &value) == 0;
+    }
     const std::string& path() const { return path_; }
 
 private:

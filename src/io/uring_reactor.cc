@@ -136,6 +136,7 @@ void UringReactor::cancel_all() {
     struct Ignore final : UringOp {
         void complete(int) override {}
     };
+    closing_ = true;
     Ignore cancel;
     io_uring_sqe* const sqe = prepare(&cancel);
     io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
@@ -194,15 +195,11 @@ void UringReactor::reap() {
         state.collect(state.dispatching);
         for (const Completion& done : state.dispatching) {
             if (done.user_data == LIBURING_UDATA_TIMEOUT) continue;  // liburing's own, old kernels
-            dispatch(reinterpret_cast<UringOp*>(done.user_data), done.result);
+            CHECK(in_flight_ > 0);
+            --in_flight_;
+            reinterpret_cast<UringOp*>(done.user_data)->complete(done.result);
         }
     } while (io_uring_cq_ready(&state.ring) > 0 || !state.parked.empty());
-}
-
-void UringReactor::dispatch(UringOp* op, int result) {
-    CHECK(in_flight_ > 0);
-    --in_flight_;
-    op->complete(result);
 }
 
 io_uring_sqe* UringReactor::prepare(UringOp* op) {
@@ -315,7 +312,7 @@ void UringReactor::OpAwaiter::start() {
 }
 
 void UringReactor::OpAwaiter::complete(int result) {
-    if (result == -EINTR && interruptions_ < kMaxInterruptions) {
+    if (result == -EINTR && interruptions_ < kMaxInterruptions && !reactor_.closing_) {
         ++interruptions_;
         start();
         return;

@@ -82,7 +82,6 @@ private:
     void resume_ready();
     void submit_and_wait();
     void reap();
-    void dispatch(UringOp* op, int result);
     void make_room();
     void fire_timers();
     void cancel_all();
@@ -92,6 +91,7 @@ private:
     std::size_t in_flight_ = 0;
     std::uint64_t timer_order_ = 0;
     bool stopping_ = false;
+    bool closing_ = false;  // interrupted operations are not started again
 };
 
 class UringReactor::OpAwaiter final : public UringOp {
