@@ -39,7 +39,7 @@ sim: setup  ## simulator: make sim SEEDS=1..1000
 
 fuzz: setup  ## every fuzz target for a while: make fuzz SECONDS=600
 	@cmake --preset fuzz >/dev/null
-	@cmake --build --preset fuzz -j $(JOBS)
+	@cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets fuzz_seeds
 	@tools/fuzz $(SECONDS)
 
 lab: build  ## interop with a stock kernel in a virtual machine
