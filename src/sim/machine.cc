@@ -1,0 +1,186 @@
+#include "sim/machine.h"
+
+#include <utility>
+
+#include "ondisk/superblock.h"
+
+namespace uc::sim {
+
+namespace {
+
+// Far more than any healthy operation takes, write-back of everything included.
+constexpr Duration kPatience = std::chrono::hours(6);
+
+ondisk::Uuid draw_uuid(Rng& rng) {
+    ondisk::Uuid uuid;
+    for (auto& byte : uuid.bytes) byte = static_cast<std::uint8_t>(rng.next() | 1);
+    return uuid;
+}
+
+void put_superblock(SimDisk& disk, const ondisk::Superblock& sb) {
+    const auto bytes = ondisk::encode_superblock(sb);
+    disk.poke(ondisk::kSuperblockSector, bytes);
+}
+
+std::string text_of(const Error& error) {
+    return std::string(name_of(error.code)) + " (" + error.what + ")";
+}
+
+}  // namespace
+
+Machine::Machine(std::uint64_t seed, const Mutations& mutations)
+    : world_(seed), plan_(draw_plan(world_.rng())), engine_rng_(world_.rng().fork()) {
+    plan_.options.mutations = mutations;
+    SimDiskOptions options;
+    options.name = "cache";
+    options.sectors = plan_.nbuckets * plan_.bucket_sectors + rng().below(plan_.bucket_sectors);
+    options.atomic_sectors = plan_.atomic_sectors;
+    options.supports_discard = rng().percent(50);
+    cache_ = &world_.add_disk(options);
+    format_cache();
+    std::uint32_t number = 1;
+    for (const VolumePlan& plan : plan_.volumes) {
+        Target& target = targets_.emplace_back(plan, number++);
+        if (!plan.flash_only) format_backing(target);
+    }
+}
+
+Machine::~Machine() {
+    world_.crash(CrashKind::process_death);
+    set_.reset();
+}
+
+void Machine::format_cache() {
+    ondisk::Superblock sb;
+    sb.version = 0;
+    sb.uuid = draw_uuid(rng());
+    sb.set_uuid = draw_uuid(rng());
+    sb.set_discard(plan_.discard);
+    sb.set_replacement(plan_.replacement);
+    sb.nbuckets_or_offset = plan_.nbuckets;
+    sb.block_size = static_cast<std::uint16_t>(plan_.block_sectors);
+    sb.bucket_size_raw = static_cast<std::uint16_t>(plan_.bucket_sectors);
+    sb.nr_in_set = 1;
+    sb.first_bucket =
+        static_cast<std::uint16_t>(ondisk::Geometry::first_bucket_for(plan_.bucket_sectors));
+    put_superblock(*cache_, sb);
+}
+
+void Machine::format_backing(Target& target) {
+    SimDiskOptions options;
+    options.name = target.label;
+    options.sectors = target.plan.sectors + target.plan.data_offset;
+    options.supports_discard = target.plan.discard;
+    options.fastest = std::chrono::microseconds(100);
+    options.slowest = std::chrono::milliseconds(8);
+    target.backing = &world_.add_disk(options);
+    ondisk::Superblock sb;
+    sb.version = target.plan.data_offset == ondisk::kDefaultDataOffset ? 1 : 4;
+    sb.uuid = draw_uuid(rng());
+    sb.set_uuid = draw_uuid(rng());
+    sb.set_cache_mode(target.plan.mode);
+    sb.nbuckets_or_offset = sb.version == 1 ? 0 : target.plan.data_offset;
+    sb.block_size = static_cast<std::uint16_t>(plan_.block_sectors);
+    put_superblock(*target.backing, sb);
+}
+
+Ended Machine::perform(Task<void> task) {
+    std::vector<Task<void>> tasks;
+    tasks.push_back(std::move(task));
+    return perform_all(std::move(tasks));
+}
+
+Ended Machine::perform_all(std::vector<Task<void>> tasks) {
+    group_ = std::make_unique<async::TaskGroup>(world_.executor());
+    for (Task<void>& task : tasks) group_->spawn(std::move(task));
+    const Ended ended =
+        world_.run_until([this] { return failed() || group_->running() == 0; }, kPatience);
+    if (ended == Ended::stuck) fail("nothing happens any more: an operation never ends");
+    return ended;
+}
+
+core::AttachMode Machine::draw_attach_mode(const Target& target) {
+    std::array<std::byte, ondisk::kSuperblockBytes> bytes;
+    target.backing->peek(ondisk::kSuperblockSector, bytes);
+    const auto sb = ondisk::parse_superblock(bytes);
+    if (sb.state() == ondisk::BackingState::none) return core::AttachMode::attach;
+    return rng().percent(50) ? core::AttachMode::attach : core::AttachMode::known;
+}
+
+Task<void> Machine::open() {
+    const core::Env env{world_.executor(), world_.clock(), engine_rng_};
+    report_ = {};
+    Result<std::unique_ptr<core::CacheSet>> opened =
+        co_await core::CacheSet::open(env, *cache_, plan_.options, report_);
+    if (!opened) {
+        fail("open: " + text_of(opened.error()) + ": " + report_.refusal);
+        co_return;
+    }
+    set_ = std::move(*opened);
+    for (const std::string& note : report_.notes) log("  " + note);
+    for (Target& target : targets_) {
+        if (target.plan.flash_only) {
+            co_await add_flash(target);
+        } else {
+            co_await add_backing(target);
+        }
+        if (failed()) co_return;
+        target.volume->options() = target.plan.options;
+        target.volume->options_changed();
+    }
+}
+
+Task<void> Machine::add_backing(Target& target) {
+    const core::AttachMode mode = draw_attach_mode(target);
+    Result<core::SetVolume*> added = co_await set_->add_backing(*target.backing, mode, report_);
+    if (!added) {
+        fail("add " + target.label + ": " + text_of(added.error()) + ": " + report_.refusal);
+        co_return;
+    }
+    target.volume = *added;
+}
+
+Task<void> Machine::add_flash(Target& target) {
+    for (core::SetVolume* volume : set_->volumes()) {
+        if (volume->flash_only() && volume->label() == target.label) target.volume = volume;
+    }
+    if (target.volume != nullptr) co_return;
+    if (target.created) {
+        fail("flash-only volume " + target.label + " has vanished");
+        co_return;
+    }
+    Result<core::SetVolume*> added =
+        co_await set_->create_flash_volume(target.plan.sectors, target.label);
+    if (!added) {
+        fail("create " + target.label + ": " + text_of(added.error()));
+        co_return;
+    }
+    target.volume = *added;
+    target.created = true;
+}
+
+Task<void> Machine::stop() {
+    Result<void> stopped = co_await set_->stop();
+    if (!stopped && !tolerant) fail("stop: " + text_of(stopped.error()));
+}
+
+void Machine::close() {
+    for (Target& target : targets_) target.volume = nullptr;
+    set_.reset();
+}
+
+void Machine::crash(CrashKind kind) {
+    world_.crash(kind);
+    close();
+    for (Target& target : targets_) target.model.crash(kind);
+}
+
+void Machine::fail(std::string what) {
+    if (failure_.empty()) failure_ = std::move(what);
+}
+
+void Machine::log(const std::string& line) {
+    if (sink_) sink_(line);
+}
+
+}  // namespace uc::sim
