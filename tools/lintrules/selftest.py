@@ -31,6 +31,7 @@ BAD_COROUTINES = (
     "Task<R> f() { const int x = co_await g() ? 2 : 1; }",
     "Task<R> f() { const bool x = co_await g() && y; }",
     "Task<R> f() { h(co_await g()); }",
+    "Task<R> f() { int x = 0; x = co_await g(); }",
     "Task<R> f() { const int x = co_await g() + 1; }",
     "Task<R> f() { const int x = (co_await g()).value; }",
     "Task<R> f() { const int x = co_await g(co_await h()); }",
@@ -140,6 +141,9 @@ def run():
     count += group("chance", GOOD_CHANCE, BAD_CHANCE,
                    lambda s: text.check_determinism(s[0], stripped(s[1])))
     count += group("functions", GOOD_FUNCTIONS, BAD_FUNCTIONS, lambda s: text.check_functions(stripped(s)))
+    numbered = "// a\n\n#include <a>\n\n/* b\n c */\nT f() {\n    if (co_await g()) h();\n}\n"
+    count += group("line numbers", (), (numbered,),
+                   lambda s: [p for p in coroutines.check(stripped(s)) if p[0] == 8])
     count += group("size", ("x\n" * 500,), ("x\n" * 501,), text.check_size)
     for line in wrong:
         print(f"lint self-test: {line}")

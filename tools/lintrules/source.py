@@ -31,7 +31,7 @@ def strip(text):
 
 
 def without_includes(code):
-    return re.sub(r"^\s*#.*$", "", code, flags=re.M)
+    return re.sub(r"^[ \t]*#.*$", "", code, flags=re.M)
 
 
 def line_of(code, position):
