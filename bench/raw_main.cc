@@ -1,6 +1,6 @@
 // What the machine can do, and what the device layer adds to it:
 //
-//   raw_bench FILE [MIB [ROUNDS [TURN_MS]]]
+//   raw_bench FILE [MIB [ROUNDS [TURN_MS [PART_OF_NAME]]]]
 //
 // Bare 4 KiB memory copies against the memory device, and a bare io_uring loop against FileDevice
 // with the event loop and one coroutine per request. FILE is created, filled and used with
@@ -27,6 +27,11 @@ struct Setting {
     std::uint64_t file_bytes;
     int rounds;
     std::chrono::milliseconds turn;
+    std::string part_of_name;
+
+    bool wants(const std::string& name) const {
+        return name.find(part_of_name) != std::string::npos;
+    }
 };
 
 void print(const std::string& name, const std::vector<Figures>& bare,
@@ -52,6 +57,8 @@ void fill(io::BlockDevice& device) {
 }
 
 void compare_memory(const Setting& setting) {
+    const std::string name = "memory 4k random read";
+    if (!setting.wants(name)) return;
     MemoryCopy copy(kMemoryBytes);
     auto device = io::MemDevice::create(kMemoryBytes / kSectorBytes);
     CHECK(device.has_value());
@@ -64,10 +71,14 @@ void compare_memory(const Setting& setting) {
         ours.push_back(run_memory_load(executor, **device, Load{}, setting.turn,
                                        static_cast<std::uint64_t>(round)));
     }
-    print("memory 4k random read", bare, ours);
+    print(name, bare, ours);
 }
 
 void compare_file(const Setting& setting, RawFile& raw, const Load& load) {
+    const std::string name = fmt::format("file {}k {} {} qd {}", load.block_bytes / 1024,
+                                         load.random ? "random" : "sequential",
+                                         load.write ? "write" : "read", load.depth);
+    if (!setting.wants(name)) return;
     async::Executor executor;
     auto reactor = io::UringReactor::create(executor);
     CHECK(reactor.has_value());
@@ -80,10 +91,7 @@ void compare_file(const Setting& setting, RawFile& raw, const Load& load) {
         ours.push_back(run_load(executor, **reactor, **device, load, setting.turn,
                                 static_cast<std::uint64_t>(round)));
     }
-    print(fmt::format("file {}k {} {} qd {}", load.block_bytes / 1024,
-                      load.random ? "random" : "sequential", load.write ? "write" : "read",
-                      load.depth),
-          bare, ours);
+    print(name, bare, ours);
 }
 
 int run(const Setting& setting) {
@@ -109,12 +117,12 @@ int run(const Setting& setting) {
 
 int main(int argc, char** argv) {
     if (argc < 2) {
-        fmt::print(stderr, "usage: raw_bench FILE [MIB [ROUNDS [TURN_MS]]]\n");
+        fmt::print(stderr, "usage: raw_bench FILE [MIB [ROUNDS [TURN_MS [PART_OF_NAME]]]]\n");
         return 2;
     }
     const auto number = [&](int index, int otherwise) {
         return argc > index ? std::atoi(argv[index]) : otherwise;
     };
     return uc::bench::run({argv[1], static_cast<std::uint64_t>(number(2, 1024)) << 20, number(3, 9),
-                           std::chrono::milliseconds(number(4, 200))});
+                           std::chrono::milliseconds(number(4, 200)), argc > 5 ? argv[5] : ""});
 }
