@@ -36,10 +36,16 @@ public:
     // Points at a member of the set; false for "check" pointers and the like (2.1).
     constexpr bool available() const { return dev() < 8; }
     constexpr std::uint64_t raw() const { return raw_; }
-    constexpr Ptr advanced(std::uint64_t sectors) const { return Ptr(raw_ + (sectors << 8)); }
+    // The sum stays inside the sector field: the random sector of a "check" pointer (2.5) must not
+    // carry into DEV and become one that is available.
+    constexpr Ptr advanced(std::uint64_t sectors) const {
+        return Ptr((raw_ & ~kSectorMask) | ((raw_ + (sectors << 8)) & kSectorMask));
+    }
     constexpr bool operator==(const Ptr&) const = default;
 
 private:
+    static constexpr std::uint64_t kSectorMask = ((std::uint64_t{1} << 43) - 1) << 8;
+
     std::uint64_t raw_ = 0;
 };
 

@@ -121,6 +121,13 @@ TEST(Ptr, OnlyDevicesBelowEightAreAvailable) {
     EXPECT_FALSE(Ptr::make(0, Gen(0), 0xfff).available());
 }
 
+TEST(Ptr, AdvancingNeverCarriesIntoTheDevice) {
+    const Ptr check(~std::uint64_t{0});
+    EXPECT_FALSE(check.advanced(1).available());
+    EXPECT_EQ(check.advanced(1).sector(), 0u);
+    EXPECT_EQ(check.advanced(1).gen(), Gen(255));
+}
+
 TEST(Key, SettersChangeOnlyTheirField) {
     EXPECT_TRUE(
         rc::check([](std::uint64_t high, std::uint64_t low, std::uint16_t size, bool dirty) {

@@ -120,6 +120,7 @@ Result<void> check_backing(const Superblock& sb, std::uint64_t device_sectors) {
     if (!std::has_single_bit(sb.block_size)) {
         return fail(Errc::corrupt, "Bad block size (not power of 2)");
     }
+    if (sb.keys > kMaxJournalBuckets) return fail(Errc::corrupt, "Too many journal buckets");
     if (sb.data_offset() >= device_sectors) {
         return fail(Errc::corrupt, "Invalid superblock: device too small");
     }
@@ -257,7 +258,6 @@ Result<Superblock> decode_superblock(std::span<const std::byte> bytes, std::uint
 }
 
 std::array<std::byte, kSuperblockBytes> encode_superblock(const Superblock& sb) {
-    CHECK(sb.keys <= kMaxJournalBuckets);
     SuperblockDisk disk = disk_form(sb.raw);
     disk.offset = kSuperblockSector;
     disk.version = sb.version;
@@ -278,7 +278,7 @@ std::array<std::byte, kSuperblockBytes> encode_superblock(const Superblock& sb) 
     disk.last_mount = sb.last_mount;
     disk.first_bucket = sb.first_bucket;
     disk.keys = sb.keys;
-    std::copy_n(sb.d.begin(), sb.keys, disk.d.begin());
+    std::copy_n(sb.d.begin(), std::min(sb.keys, kMaxJournalBuckets), disk.d.begin());
     disk.obso_bucket_size_hi = sb.obso_bucket_size_hi;
 
     std::array<std::byte, kSuperblockBytes> out;

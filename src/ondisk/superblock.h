@@ -89,7 +89,8 @@ bool has_superblock_magic(std::span<const std::byte> bytes);
 Result<Superblock> decode_superblock(std::span<const std::byte> bytes, std::uint64_t device_sectors,
                                      std::uint32_t logical_block_sectors);
 
-// The 4096 bytes to write, checksum included.
+// The 4096 bytes to write, checksum included. Of a journal list longer than 256 the first 256
+// count.
 std::array<std::byte, kSuperblockBytes> encode_superblock(const Superblock& sb);
 
 const char* name_of(CacheMode mode);  // "writethrough", ...
