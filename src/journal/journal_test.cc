@@ -204,6 +204,22 @@ TEST(Journal, StopWritesWhatIsQueuedAndEndsTheWriter) {
     EXPECT_EQ(late->error().code, Errc::stopped);
 }
 
+TEST(Journal, StopDoesNotWaitForThoseWhoWaitForRoom) {
+    World world(Shape{2, 8, 128});
+    world.start_blank();
+    while (world.journal->has_room()) {
+        world.journal->pin(world.append(100));
+        ASSERT_TRUE(world.flush());
+    }
+    const auto& waiting = world.begin(world.journal->wait_room());
+    EXPECT_FALSE(waiting.has_value());
+    world.journal->stop();
+    world.executor.run_ready();
+    ASSERT_TRUE(waiting.has_value());
+    EXPECT_EQ(waiting->error().code, Errc::stopped);
+    EXPECT_EQ(world.group.running(), 0u);
+}
+
 TEST(Journal, RecoveredJournalGoesOnInTheNextSlot) {
     World world(Shape{});
     world.start_blank();

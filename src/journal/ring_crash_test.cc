@@ -113,12 +113,12 @@ private:
         EXPECT_TRUE(request.fua);
         if (!work_.crashes) return;
         std::vector<std::byte> image = world_.disk.bytes;
-        const std::uint64_t torn = rng_.below(request.sectors);
-        // Any subset of the sectors: here the last `torn` of them.
-        const std::uint64_t from = request.sectors - torn;
-        std::memcpy(image.data() + (request.sector + from) * kSectorBytes,
-                    request.data + from * kSectorBytes, torn * kSectorBytes);
-        if (request.sector != 0) check_image(image);
+        for (std::uint64_t i = 0; i < request.sectors; ++i) {  // any subset of the sectors
+            if (rng_.percent(50)) continue;
+            std::memcpy(image.data() + (request.sector + i) * kSectorBytes,
+                        request.data + i * kSectorBytes, kSectorBytes);
+        }
+        check_image(image);
     }
 
     void check_image(const std::vector<std::byte>& image) {

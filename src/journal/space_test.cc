@@ -131,6 +131,8 @@ TEST(JournalSpace, SmallEntryGoesBeforeOneThatDoesNotFit) {
         world.disk.complete_one();
         world.executor.run_ready();
     }
+    EXPECT_EQ(world.disk.held.size(),
+              1u);  // the keys are on their way, without waiting for a delay
     // The entry that has the number `big` on disk is durable, the keys are not.
     EXPECT_EQ(read_image(world.disk.bytes, world.geometry).found.entries.back().seq, big);
     EXPECT_TRUE(read_image(world.disk.bytes, world.geometry).found.entries.back().keys.empty());

@@ -74,7 +74,8 @@ bool Journal::can_advance() const {
 Journal::Step Journal::next_step() const {
     const bool possible = leaves_free(head(), 1);
     const bool due = write_due();
-    if (!due && !(room_.has_waiters() && !has_room())) return stopping_ ? Step::end : Step::idle;
+    if (!due && stopping_) return Step::end;
+    if (!due && (!room_.has_waiters() || has_room())) return Step::idle;
     if (due && closed_.empty() && open_.words == 0 && !roots_changed_ && !can_advance()) {
         const bool room =
             leaves_free(open_, reserve_blocks_) && open_seq() - oldest_pinned() < kMaxNeededEntries;
