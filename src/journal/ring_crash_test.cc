@@ -61,11 +61,11 @@ public:
 private:
     Task<Result<void>> drive() {
         for (int round = 0; round < work_.rounds; ++round) {
-            if (work_.polite || rng_.percent(70)) {
+            if (work_.polite || rng_.percent(20)) {
                 CO_OK(co_await world_.journal->wait_room());
             }
             append_some();
-            if (rng_.percent(40)) release_some();
+            if (rng_.percent(work_.polite ? 40 : 5)) release_some();
             if (rng_.percent(30)) {
                 const JournalSeq seq = some_seq();
                 CO_OK(co_await world_.journal->flush(seq));
