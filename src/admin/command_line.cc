@@ -1,33 +1,175 @@
 #include "admin/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "admin/client_commands.h"
+#include "admin/control_client.h"
+#include "admin/daemon.h"
 #include "admin/show_command.h"
 
 namespace uc::admin {
 
+namespace {
+
+// Where the parsed options live, and what the chosen command returned.
+struct Parsed {
+    int status = 0;
+    ClientOptions client;
+    std::vector<std::string> devices;
+    std::vector<std::string> assignments;
+    std::string device;
+    std::string volume;
+    std::string size;
+    std::string label;
+    bool flag = false;
+    ServeOptions serve;
+    std::vector<std::string> set_options;
+};
+
+void add_show(CLI::App& app, Parsed& parsed) {
+    CLI::App* show = app.add_subcommand("show", "Show the superblock of devices");
+    show->add_option("device", parsed.devices, "Devices or image files")->required();
+    show->add_flag("--json", parsed.client.json, "Print all fields as JSON");
+    show->footer("Example:\n  ubcache show ssd.img disk.img");
+    show->callback([&parsed] { parsed.status = show_command(parsed.devices, parsed.client.json); });
+}
+
+int serve(Parsed& parsed) {
+    ServeOptions& options = parsed.serve;
+    options.control = parsed.client.control;
+    for (const std::string& text : parsed.set_options) {
+        const std::size_t equals = text.find('=');
+        if (equals == std::string::npos) {
+            throw CLI::ValidationError("--set-option", text + ": write KEY=VALUE");
+        }
+        options.set_options.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    }
+    if (options.nbd.empty() && options.fuse.empty()) {
+        const std::filesystem::path control(options.control);
+        options.nbd = "unix:" + (control.parent_path() / "nbd.sock").string();
+    }
+    return serve_command(options);
+}
+
+void add_serve(CLI::App& app, Parsed& parsed) {
+    CLI::App* sub = app.add_subcommand(
+        "serve", "Serve the volumes of a cache set until SIGTERM, SIGINT or ubcache stop");
+    ServeOptions& options = parsed.serve;
+    sub->add_option("--cache", options.cache, "Cache device")->required();
+    sub->add_option("--backing", options.backings, "Backing devices")->take_all();
+    sub->add_option("--nbd", options.nbd,
+                    "Listen for NBD clients on unix:PATH or HOST:PORT (default without --fuse: "
+                    "nbd.sock beside the control socket)");
+    sub->add_flag("--nbd-anywhere", options.nbd_anywhere,
+                  "Allow an address other than the loopback's; NBD has no login and no encryption");
+    sub->add_option("--fuse", options.fuse, "Show the volumes as files in this directory");
+    sub->add_option("--control", parsed.client.control, "Path of the control socket")
+        ->capture_default_str();
+    sub->add_flag("--read-only", options.read_only, "Never write to any device");
+    sub->add_flag("--attach", options.attach,
+                  "Attach backing devices that belong to no set, or to another one");
+    sub->add_option("--set-option", parsed.set_options, "KEY=VALUE as for ubcache set")->take_all();
+    sub->footer(
+        "Example:\n"
+        "  ubcache serve --cache ssd.img --backing disk.img --fuse /mnt/volumes\n"
+        "  ubcache serve --cache /dev/nvme0n1p3 --backing /dev/sda /dev/sdb --nbd "
+        "localhost:10809");
+    sub->callback([&parsed] { parsed.status = serve(parsed); });
+}
+
+CLI::App* add_client(CLI::App& app, Parsed& parsed, const char* name, const char* what,
+                     const char* example) {
+    CLI::App* sub = app.add_subcommand(name, what);
+    sub->add_option("--control", parsed.client.control, "Path of the daemon's control socket")
+        ->capture_default_str();
+    sub->add_flag("--json", parsed.client.json, "Print the result as JSON");
+    sub->footer(std::string("Example:\n  ubcache ") + example);
+    return sub;
+}
+
+void add_set(CLI::App& app, Parsed& parsed) {
+    CLI::App* sub = add_client(app, parsed, "set", "Change attributes (sysfs names) while running",
+                               "set cache_mode=writeback sequential_cutoff=0 --volume home");
+    sub->add_option("assignment", parsed.assignments,
+                    "KEY=VALUE: cache_mode, label, sequential_cutoff, writeback_percent, "
+                    "writeback_delay, writeback_rate, writeback_rate_minimum, writeback_running, "
+                    "congested_read_threshold_us, congested_write_threshold_us, "
+                    "journal_delay_ms, cache_replacement_policy")
+        ->required();
+    sub->add_option("--volume", parsed.volume, "Only this volume (default: all)");
+    sub->callback([&parsed] {
+        parsed.status = set_command(parsed.client, parsed.assignments, parsed.volume);
+    });
+}
+
+void add_volume_commands(CLI::App& app, Parsed& parsed) {
+    CLI::App* attach = add_client(app, parsed, "attach", "Take a backing device into service",
+                                  "attach /dev/sdb --force");
+    attach->add_option("device", parsed.device, "Backing device")->required();
+    attach->add_flag("--force", parsed.flag, "Even if it belongs to no set, or to another one");
+    attach->callback(
+        [&parsed] { parsed.status = attach_command(parsed.client, parsed.device, parsed.flag); });
+
+    CLI::App* detach = add_client(
+        app, parsed, "detach",
+        "Write a volume's dirty data back, then separate it from the cache set", "detach home");
+    detach->add_option("volume", parsed.volume, "Name of the volume")->required();
+    detach->callback([&parsed] { parsed.status = detach_command(parsed.client, parsed.volume); });
+
+    CLI::App* flush = add_client(app, parsed, "flush",
+                                 "Write all dirty data back to the backing devices", "flush home");
+    flush->add_option("volume", parsed.volume, "Only this volume");
+    flush->callback([&parsed] { parsed.status = flush_command(parsed.client, parsed.volume); });
+
+    CLI::App* create = add_client(app, parsed, "create-volume",
+                                  "Create a volume that lives on the cache device alone",
+                                  "create-volume 10G --label scratch");
+    create->add_option("size", parsed.size, "Size, e.g. 10G")->required();
+    create->add_option("--label", parsed.label, "Name, at most 31 characters");
+    create->callback([&parsed] {
+        parsed.status = create_volume_command(parsed.client, parsed.size, parsed.label);
+    });
+}
+
+void add_daemon_commands(CLI::App& app, Parsed& parsed) {
+    CLI::App* status =
+        add_client(app, parsed, "status", "Show sets, volumes, hits, dirty data", "status");
+    status->callback([&parsed] { parsed.status = status_command(parsed.client); });
+
+    CLI::App* stop =
+        add_client(app, parsed, "stop", "Stop the daemon in an orderly way", "stop --flush");
+    stop->add_flag("--flush", parsed.flag, "Write all dirty data back first");
+    stop->callback([&parsed] { parsed.status = stop_command(parsed.client, parsed.flag); });
+
+    CLI::App* gc = add_client(app, parsed, "gc", "Collect garbage now", "gc");
+    gc->callback([&parsed] { parsed.status = gc_command(parsed.client); });
+}
+
+}  // namespace
+
 int command_line(int argc, char** argv) {
     CLI::App app("bcache in user space: an SSD cache for slow block devices", "ubcache");
     app.require_subcommand(1);
+    app.footer("Each command has a --help of its own, with an example.");
+    Parsed parsed;
+    parsed.client.control = default_control_path();
+    // main() takes care of it; here it only shows up in the list.
     app.add_subcommand("make", "Make devices or image files members of a cache set");
-    int status = 0;
-
-    CLI::App* show = app.add_subcommand("show", "Show the superblock of devices");
-    std::vector<std::string> devices;
-    bool json = false;
-    show->add_option("device", devices, "Devices or image files")->required();
-    show->add_flag("--json", json, "Print all fields as JSON");
-    show->footer("Example:\n  ubcache show ssd.img disk.img");
-    show->callback([&] { status = show_command(devices, json); });
-
+    add_show(app, parsed);
+    add_serve(app, parsed);
+    add_daemon_commands(app, parsed);
+    add_set(app, parsed);
+    add_volume_commands(app, parsed);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : 2;
     }
-    return status;
+    return parsed.status;
 }
 
 }  // namespace uc::admin

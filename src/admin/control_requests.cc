@@ -1,0 +1,289 @@
+#include "admin/control_requests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "admin/attributes.h"
+#include "admin/status.h"
+#include "io/timed_wait.h"
+
+namespace uc::admin {
+
+namespace {
+
+using nlohmann::json;
+
+// Labels come from disks and need not be UTF-8.
+std::string one_line(const json& value) {
+    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string text_member(const json& object, const char* name) {
+    const auto found = object.find(name);
+    if (found == object.end()) return {};
+    if (found->is_string()) return found->get<std::string>();
+    return found->is_primitive() && !found->is_null() ? found->dump() : std::string();
+}
+
+bool flag_member(const json& object, const char* name) {
+    const auto found = object.find(name);
+    return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
+std::string failure_line(const std::string& error) {
+    json answer{{"ok", false}};
+    answer["error"] = error;
+    return one_line(answer);
+}
+
+std::string progress_line(const std::string& volume, std::uint64_t total, std::uint64_t left) {
+    json progress{{"total_bytes", total * kSectorBytes}, {"remaining_bytes", left * kSectorBytes}};
+    progress["volume"] = volume;
+    json line;
+    line["progress"] = std::move(progress);
+    return one_line(line);
+}
+
+// Not a coroutine: braces and co_await do not go together (style guide, section 7).
+json result_with(const char* name, std::string value) {
+    json result = json::object();
+    result[name] = std::move(value);
+    return result;
+}
+
+json result_with_count(const char* name, std::uint64_t value) {
+    json result = json::object();
+    result[name] = value;
+    return result;
+}
+
+json empty_result() {
+    return json::object();
+}
+
+using Assignment = std::pair<std::string, std::string>;
+using Assignments = std::vector<Assignment>;
+
+Outcome<Assignments> checked_assignments(const json& values) {
+    Assignments assignments;
+    for (const auto& [name, value] : values.items()) {
+        const Attribute* attribute = find_attribute(name);
+        if (attribute == nullptr || !attribute->writable()) {
+            return tl::unexpected(fmt::format("{}: no attribute that can be set", name));
+        }
+        assignments.emplace_back(name, text_member(values, name.c_str()));
+        const Result<AttributeValue> parsed = parse_value(*attribute, assignments.back().second);
+        if (!parsed) return tl::unexpected(explain(name, parsed.error()));
+    }
+    return assignments;
+}
+
+}  // namespace
+
+ControlRequests::ControlRequests(async::Executor& executor, io::Clock& clock, ServedSet& served,
+                                 std::function<void()> request_stop)
+    : clock_(clock), served_(served), request_stop_(std::move(request_stop)), work_(executor) {}
+
+std::string ControlRequests::refusal(const char* reason) {
+    return failure_line(reason);
+}
+
+void ControlRequests::stopped(std::string failure) {
+    is_stopped_ = true;
+    stop_failure_ = std::move(failure);
+    stopped_.notify();
+}
+
+Task<std::string> ControlRequests::handle(std::string text, ControlReply& reply) {
+    const json request = json::parse(text, nullptr, false);
+    if (!request.is_object()) co_return failure_line("a request is one JSON object on one line");
+    if (served_.stopping()) co_return failure_line("the set is stopping");
+    Outcome<json> result = co_await dispatch(request, reply);
+    if (!result) co_return failure_line(result.error());
+    json answer = json::object();
+    answer["ok"] = true;
+    answer["result"] = std::move(*result);
+    co_return one_line(answer);
+}
+
+ControlRequests::Answer ControlRequests::dispatch(const json& request, ControlReply& reply) {
+    const std::string op = text_member(request, "op");
+    if (op == "status") co_return status_json(served_);
+    if (op == "set") co_return co_await set_attributes(request);
+    if (op == "attach") co_return co_await attach(request);
+    if (op == "detach") co_return co_await detach(request, reply);
+    if (op == "flush") co_return co_await flush(request, reply);
+    if (op == "stop") co_return co_await stop(request, reply);
+    if (op == "create-volume") co_return co_await create_volume(request);
+    if (op == "gc") co_return co_await collect_garbage();
+    co_return tl::unexpected(fmt::format("unknown op \"{}\"", op));
+}
+
+Outcome<ServedVolume> ControlRequests::named_volume(const std::string& name) const {
+    const ServedVolume* found = served_.find(name);
+    if (found != nullptr) return *found;
+    std::string names;
+    for (const ServedVolume& served : served_.volumes()) {
+        names += (names.empty() ? "" : ", ") + served.name;
+    }
+    return tl::unexpected(fmt::format("no volume {}; there are: {}", name, names));
+}
+
+ControlRequests::Answer ControlRequests::set_attributes(const json& request) {
+    const auto values = request.find("values");
+    if (values == request.end() || !values->is_object()) {
+        co_return tl::unexpected(std::string("set: \"values\" is missing"));
+    }
+    const std::string volume = text_member(request, "volume");
+    // All are checked before the first is changed.
+    CO_TRY(const Assignments assignments, checked_assignments(*values));
+    if (!volume.empty()) {
+        CO_OK(named_volume(volume));
+    }
+    for (const Assignment& assignment : assignments) {
+        CO_OK(co_await set_one(assignment.first, assignment.second, volume));
+    }
+    co_return empty_result();
+}
+
+Task<Outcome<>> ControlRequests::set_one(std::string name, std::string value, std::string volume) {
+    const Attribute* attribute = find_attribute(name);
+    AttributeTarget target;
+    target.set = served_.set();
+    if (attribute->scope != Attribute::Scope::volume) {
+        Result<void> done = co_await write_attribute(*attribute, target, value);
+        if (!done) co_return tl::unexpected(explain(name, done.error()));
+        co_return Outcome<>();
+    }
+    const std::vector<ServedVolume> volumes = served_.volumes();
+    for (const ServedVolume& served : volumes) {
+        const ServedVolume* wanted = volume.empty() ? &served : served_.find(volume);
+        if (wanted == nullptr || wanted->volume != served.volume) continue;
+        target.volume = served.volume;
+        Result<void> done = co_await write_attribute(*attribute, target, value);
+        if (!done) {
+            const std::string what = fmt::format("{} of {}", name, served.name);
+            co_return tl::unexpected(explain(what, done.error()));
+        }
+    }
+    co_return Outcome<>();
+}
+
+ControlRequests::Answer ControlRequests::attach(const json& request) {
+    const std::string path = text_member(request, "device");
+    if (path.empty()) co_return tl::unexpected(std::string("attach: \"device\" is missing"));
+    const core::AttachMode mode =
+        flag_member(request, "force") ? core::AttachMode::attach : core::AttachMode::known;
+    Outcome<std::string> name = co_await served_.attach(path, mode);
+    if (!name) co_return tl::unexpected(name.error());
+    const Outcome<ServedVolume> volume = named_volume(*name);
+    json result = result_with("volume", *name);
+    result["line"] = volume ? volume_line(served_, *volume) : *name;
+    co_return std::move(result);
+}
+
+ControlRequests::Answer ControlRequests::detach(const json& request, ControlReply& reply) {
+    CO_TRY(ServedVolume volume, named_volume(text_member(request, "volume")));
+    if (volume.volume->flash_only()) {
+        co_return tl::unexpected(fmt::format(
+            "{}: lives on the cache device alone, so it cannot be detached", volume.name));
+    }
+    CO_OK(co_await flush_volume(volume, true, reply));
+    co_return result_with("volume", volume.name);
+}
+
+ControlRequests::Answer ControlRequests::flush(const json& request, ControlReply& reply) {
+    const std::string name = text_member(request, "volume");
+    if (name.empty()) {
+        CO_OK(co_await flush_all(reply));
+        co_return empty_result();
+    }
+    CO_TRY(ServedVolume volume, named_volume(name));
+    CO_OK(co_await flush_volume(volume, false, reply));
+    co_return empty_result();
+}
+
+ControlRequests::Answer ControlRequests::stop(const json& request, ControlReply& reply) {
+    if (flag_member(request, "flush")) {
+        CO_OK(co_await flush_all(reply));
+    }
+    request_stop_();
+    while (!is_stopped_) {
+        co_await stopped_.wait();
+    }
+    if (!stop_failure_.empty()) co_return tl::unexpected(stop_failure_);
+    co_return empty_result();
+}
+
+ControlRequests::Answer ControlRequests::create_volume(const json& request) {
+    const auto size = request.find("size_bytes");
+    const bool sound = size != request.end() && size->is_number_unsigned();
+    const std::uint64_t bytes = sound ? size->get<std::uint64_t>() : 0;
+    if (bytes < kSectorBytes) {
+        co_return tl::unexpected(std::string("create-volume: the size must be 512 bytes or more"));
+    }
+    const std::string label = text_member(request, "label");
+    if (label.size() > 31) {
+        co_return tl::unexpected(std::string("create-volume: the label is above 31 characters"));
+    }
+    Outcome<std::string> name = co_await served_.create_volume(bytes, label);
+    if (!name) co_return tl::unexpected(name.error());
+    const Outcome<ServedVolume> volume = named_volume(*name);
+    json result = result_with("volume", *name);
+    result["line"] = volume ? volume_line(served_, *volume) : *name;
+    co_return std::move(result);
+}
+
+ControlRequests::Answer ControlRequests::collect_garbage() {
+    Result<void> done = co_await served_.set()->collect_garbage();
+    if (!done) co_return tl::unexpected(explain("gc", done.error()));
+    co_return result_with_count("unused_buckets", served_.set()->bucket_counts().unused);
+}
+
+Task<Outcome<>> ControlRequests::flush_all(ControlReply& reply) {
+    const std::vector<ServedVolume> volumes = served_.volumes();
+    for (const ServedVolume& volume : volumes) {
+        if (volume.volume->flash_only()) continue;
+        CO_OK(co_await flush_volume(volume, false, reply));
+    }
+    co_return Outcome<>();
+}
+
+Task<void> ControlRequests::write_back(WriteBack& work) {
+    if (work.detach) {
+        Result<void> detached = co_await served_.set()->detach(*work.volume);
+        work.result = detached;
+    } else {
+        Result<void> written = co_await work.volume->write_back_all();
+        work.result = written;
+    }
+    work.done = true;
+    work.changed.notify();
+}
+
+// Runs the write-back beside and reports its progress twice a second. If the client goes away the
+// work is still done.
+Task<Outcome<>> ControlRequests::flush_volume(ServedVolume served, bool detach,
+                                              ControlReply& reply) {
+    constexpr Duration kInterval = std::chrono::milliseconds(500);
+    WriteBack work;
+    work.volume = served.volume;
+    work.detach = detach;
+    std::uint64_t total = served.volume->dirty_sectors();
+    work_.spawn(write_back(work));
+    for (;;) {
+        const std::uint64_t left = work.done ? 0 : served.volume->dirty_sectors();
+        total = std::max(total, left);
+        Result<void> ignored = co_await reply.send(progress_line(served.name, total, left));
+        static_cast<void>(ignored);
+        if (work.done) break;
+        co_await io::TimedWait(clock_, work.changed, kInterval);
+    }
+    if (!work.result) co_return tl::unexpected(explain(served.name, work.result.error()));
+    co_return Outcome<>();
+}
+
+}  // namespace uc::admin

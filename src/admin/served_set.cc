@@ -1,0 +1,234 @@
+#include "admin/served_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "admin/attributes.h"
+
+namespace uc::admin {
+
+namespace {
+
+Outcome<std::unique_ptr<io::FileDevice>> open_device(io::UringReactor& reactor,
+                                                     const std::string& path, bool read_only) {
+    io::OpenOptions options;
+    options.read_only = read_only;
+    std::string message;
+    Result<std::unique_ptr<io::FileDevice>> device =
+        io::FileDevice::open(reactor, path, options, &message);
+    if (device) return std::move(*device);
+    if (!message.empty()) return tl::unexpected(message);
+    return tl::unexpected(explain(path, device.error()));
+}
+
+// A name that is good as an NBD export, as a file name, and on a terminal.
+std::string plain_name(std::string name) {
+    for (char& c : name) {
+        if (c == '/' || static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '_';
+    }
+    if (name.empty() || name == "." || name == "..") name = "volume";
+    return name;
+}
+
+struct Endpoint {
+    std::string path;  // not empty: a unix socket
+    std::string host;
+    std::uint16_t port = 0;
+};
+
+Outcome<Endpoint> parse_endpoint(const std::string& text) {
+    Endpoint endpoint;
+    if (text.rfind("unix:", 0) == 0 || text.rfind('/', 0) == 0) {
+        endpoint.path = text[0] == '/' ? text : text.substr(5);
+        return endpoint;
+    }
+    const std::size_t colon = text.rfind(':');
+    const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+    endpoint.host = colon == std::string::npos ? "localhost" : text.substr(0, colon);
+    if (endpoint.host.size() > 2 && endpoint.host.front() == '[' && endpoint.host.back() == ']') {
+        endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
+    }
+    const char* end = port.data() + port.size();
+    const auto parsed = std::from_chars(port.data(), end, endpoint.port);
+    if (parsed.ec != std::errc() || parsed.ptr != end || port.empty()) {
+        return tl::unexpected(
+            fmt::format("--nbd {}: use unix:PATH or HOST:PORT, e.g. localhost:10809", text));
+    }
+    return endpoint;
+}
+
+}  // namespace
+
+ServedSet::ServedSet(core::Env env, io::UringReactor& reactor, const ServeOptions& options)
+    : env_(env), reactor_(reactor), options_(options), serving_(env.executor) {}
+
+Task<Outcome<>> ServedSet::open() {
+    CO_TRY(cache_, open_device(reactor_, options_.cache, options_.read_only));
+    core::SetOptions set_options;
+    set_options.read_only = options_.read_only;
+    core::Report report;
+    Result<std::unique_ptr<core::CacheSet>> opened =
+        co_await core::CacheSet::open(env_, *cache_, set_options, report);
+    if (!opened) co_return tl::unexpected(explain(options_.cache, opened.error(), report));
+    set_ = std::move(*opened);
+    notes_ = report.notes;
+    for (core::SetVolume* volume : set_->volumes()) publish(volume);
+
+    const core::AttachMode mode =
+        options_.attach ? core::AttachMode::attach : core::AttachMode::known;
+    for (const std::string& path : options_.backings) {
+        Outcome<std::string> added = co_await attach(path, mode);
+        if (!added) co_return tl::unexpected(added.error());
+    }
+    if (volumes_.empty()) {
+        co_return tl::unexpected(fmt::format(
+            "{}: the set has no volumes of its own; name its backing devices with --backing",
+            options_.cache));
+    }
+    CO_OK(co_await apply_set_options());
+    CO_OK(start_front_ends());
+    co_return Outcome<>();
+}
+
+Task<Outcome<>> ServedSet::apply_set_options() {
+    for (const auto& [name, value] : options_.set_options) {
+        const Attribute* attribute = find_attribute(name);
+        if (attribute == nullptr) {
+            co_return tl::unexpected(fmt::format("--set-option {}: no such attribute", name));
+        }
+        const bool per_volume = attribute->scope == Attribute::Scope::volume;
+        const std::size_t times = per_volume ? volumes_.size() : 1;
+        for (std::size_t i = 0; i < times; ++i) {
+            const AttributeTarget target{set_.get(), per_volume ? volumes_[i].volume : nullptr};
+            Result<void> done = co_await write_attribute(*attribute, target, value);
+            if (!done) co_return tl::unexpected(explain("--set-option " + name, done.error()));
+        }
+    }
+    co_return Outcome<>();
+}
+
+Outcome<> ServedSet::start_nbd() {
+    TRY(const Endpoint endpoint, parse_endpoint(options_.nbd));
+    const auto reach =
+        options_.nbd_anywhere ? frontend::Reach::anywhere : frontend::Reach::loopback;
+    auto server = endpoint.path.empty()
+                      ? frontend::NbdServer::listen_tcp(reactor_, env_.executor, endpoint.host,
+                                                        endpoint.port, reach)
+                      : frontend::NbdServer::listen_unix(reactor_, env_.executor, endpoint.path);
+    if (!server) return tl::unexpected(explain("--nbd " + options_.nbd, server.error()));
+    nbd_ = std::move(*server);
+    return {};
+}
+
+Outcome<> ServedSet::start_front_ends() {
+    if (!options_.nbd.empty()) {
+        TRY_OK(start_nbd());
+    }
+    if (!options_.fuse.empty()) {
+        std::error_code ignored;
+        std::filesystem::create_directories(options_.fuse, ignored);
+        std::string message;
+        auto mounted = frontend::FuseExport::mount(reactor_, env_.executor, options_.fuse,
+                                                   frontend::FuseOptions{}, &message);
+        if (!mounted) {
+            const std::string what = "--fuse " + options_.fuse;
+            return tl::unexpected(message.empty() ? explain(what, mounted.error())
+                                                  : what + ": " + message);
+        }
+        fuse_ = std::move(*mounted);
+    }
+    update_exports();
+    if (nbd_) serving_.spawn(nbd_->serve());
+    if (fuse_) serving_.spawn(fuse_->serve());
+    return {};
+}
+
+Task<Outcome<>> ServedSet::stop() {
+    stopping_ = true;
+    if (nbd_) nbd_->stop();
+    if (fuse_) fuse_->stop();
+    co_await serving_.drained();
+    fuse_.reset();
+    nbd_.reset();
+    if (!set_) co_return Outcome<>();
+    Result<void> stopped = co_await set_->stop();
+    if (!stopped) co_return tl::unexpected(explain(options_.cache, stopped.error()));
+    co_return Outcome<>();
+}
+
+Task<Outcome<std::string>> ServedSet::attach(std::string path, core::AttachMode mode) {
+    if (stopping_) co_return tl::unexpected(std::string("the daemon is stopping"));
+    CO_TRY(std::unique_ptr<io::FileDevice> device, open_device(reactor_, path, options_.read_only));
+    core::Report report;
+    Result<core::SetVolume*> added = co_await set_->add_backing(*device, mode, report);
+    notes_.insert(notes_.end(), report.notes.begin(), report.notes.end());
+    if (!added) co_return tl::unexpected(explain(path, added.error(), report));
+    backings_.push_back(std::move(device));
+    publish(*added);
+    co_return volumes_.back().name;
+}
+
+Task<Outcome<std::string>> ServedSet::create_volume(std::uint64_t bytes, std::string label) {
+    if (stopping_) co_return tl::unexpected(std::string("the daemon is stopping"));
+    const std::uint64_t sectors = bytes / kSectorBytes;
+    Result<core::SetVolume*> created =
+        co_await set_->create_flash_volume(sectors, std::move(label));
+    if (!created) co_return tl::unexpected(explain("create-volume", created.error()));
+    publish(*created);
+    co_return volumes_.back().name;
+}
+
+void ServedSet::publish(core::SetVolume* volume) {
+    volumes_.push_back({free_name(plain_name(volume->name())), volume});
+    update_exports();
+}
+
+std::string ServedSet::free_name(std::string wanted) const {
+    const auto taken = [this](const std::string& name) {
+        return std::any_of(volumes_.begin(), volumes_.end(),
+                           [&](const ServedVolume& v) { return v.name == name; });
+    };
+    std::string name = wanted;
+    for (int i = 2; taken(name); ++i) name = fmt::format("{}-{}", wanted, i);
+    return name;
+}
+
+void ServedSet::update_exports() {
+    std::vector<frontend::Export> exports;
+    for (const ServedVolume& served : volumes_) {
+        const std::string& backing = served.volume->backing_name();
+        exports.push_back({served.name, served.volume,
+                           backing.empty() ? "flash-only volume" : "cached " + backing});
+    }
+    if (nbd_) nbd_->set_exports(exports);
+    if (fuse_) fuse_->set_volumes(exports);
+}
+
+const ServedVolume* ServedSet::find(const std::string& name) const {
+    for (const ServedVolume& served : volumes_) {
+        if (served.name == name || served.volume->backing_name() == name ||
+            served.volume->uuid().to_string() == name) {
+            return &served;
+        }
+    }
+    return nullptr;
+}
+
+std::string ServedSet::nbd_uri(const ServedVolume& volume) const {
+    if (!nbd_) return {};
+    std::string uri = nbd_->address();
+    const std::size_t query = uri.find('?');
+    std::string path = uri.substr(0, query);
+    if (path.empty() || path.back() != '/') path += '/';
+    path += volume.name;
+    return query == std::string::npos ? path : path + uri.substr(query);
+}
+
+std::string ServedSet::file_path(const ServedVolume& volume) const {
+    return fuse_ ? (std::filesystem::path(options_.fuse) / volume.name).string() : std::string();
+}
+
+}  // namespace uc::admin

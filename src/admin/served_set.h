@@ -1,0 +1,92 @@
+// A cache set in service: its devices, the set, and the front ends that show its volumes under
+// names.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "admin/outcome.h"
+#include "async/task.h"
+#include "core/cache_set.h"
+#include "frontend/export.h"
+#include "frontend/fuse_export.h"
+#include "frontend/nbd_server.h"
+#include "io/file_device.h"
+#include "io/uring_reactor.h"
+
+namespace uc::admin {
+
+struct ServeOptions {
+    std::string cache;
+    std::vector<std::string> backings;
+    std::string nbd;   // "unix:PATH" or "HOST:PORT"; empty: no NBD
+    std::string fuse;  // directory; empty: no FUSE
+    std::string control;
+    bool nbd_anywhere = false;  // TCP beyond the loopback interface
+    bool read_only = false;
+    bool attach = false;  // attach backing devices that do not belong to the set
+    std::vector<std::pair<std::string, std::string>> set_options;  // attributes
+};
+
+// A volume under the name that front ends and people use.
+struct ServedVolume {
+    std::string name;
+    core::SetVolume* volume = nullptr;
+};
+
+class ServedSet {
+public:
+    // Environment, reactor and options outlive it.
+    ServedSet(core::Env env, io::UringReactor& reactor, const ServeOptions& options);
+    ServedSet(const ServedSet&) = delete;
+    ServedSet& operator=(const ServedSet&) = delete;
+
+    // Opens everything and starts the front ends. After an error stop() must still be called.
+    Task<Outcome<>> open();
+    // Front ends first, then the set. Dirty data stays in the cache. Requests that are under way in
+    // the set fail with Errc::stopped; they must have ended before this object is destroyed.
+    Task<Outcome<>> stop();
+    bool stopping() const { return stopping_; }
+
+    // Both return the new volume's name.
+    Task<Outcome<std::string>> attach(std::string path, core::AttachMode mode);
+    Task<Outcome<std::string>> create_volume(std::uint64_t bytes, std::string label);
+
+    // Null before open().
+    core::CacheSet* set() const { return set_.get(); }
+    const std::vector<ServedVolume>& volumes() const { return volumes_; }
+    // By name, path of the backing device, or uuid; null if there is none.
+    const ServedVolume* find(const std::string& name) const;
+    // Where clients find a volume; empty if that front end is not in use.
+    std::string nbd_uri(const ServedVolume& volume) const;
+    std::string file_path(const ServedVolume& volume) const;
+    bool read_only() const { return options_.read_only; }
+    // What recovery had to say.
+    const std::vector<std::string>& notes() const { return notes_; }
+
+private:
+    Outcome<> start_front_ends();
+    Outcome<> start_nbd();
+    Task<Outcome<>> apply_set_options();
+    void publish(core::SetVolume* volume);
+    void update_exports();
+    std::string free_name(std::string wanted) const;
+
+    core::Env env_;
+    io::UringReactor& reactor_;
+    const ServeOptions& options_;
+    std::unique_ptr<io::FileDevice> cache_;
+    std::vector<std::unique_ptr<io::FileDevice>> backings_;
+    std::unique_ptr<core::CacheSet> set_;
+    std::vector<ServedVolume> volumes_;
+    std::unique_ptr<frontend::NbdServer> nbd_;
+    std::unique_ptr<frontend::FuseExport> fuse_;
+    std::vector<std::string> notes_;
+    async::TaskGroup serving_;
+    bool stopping_ = false;
+};
+
+}  // namespace uc::admin
