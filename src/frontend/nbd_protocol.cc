@@ -2,8 +2,6 @@
 // before they are used; text is taken as a view of at most kMaxName bytes and never interpreted.
 #include "frontend/nbd_protocol.h"
 
-#include <cstring>
-
 namespace uc::frontend::nbd {
 
 namespace {
@@ -161,8 +159,10 @@ Status status_of(const Error& error) {
 }
 
 void append_text(Bytes& out, std::string_view text) {
-    const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-    out.insert(out.end(), bytes.begin(), bytes.end());
+    if (text.empty()) return;
+    const std::size_t at = out.size();
+    out.resize(at + text.size());
+    std::memcpy(out.data() + at, text.data(), text.size());
 }
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -215,8 +216,9 @@ using Bytes = std::vector<std::byte>;
 template <class T>
 void append(Bytes& out, const T& value) {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) == 1);
-    const auto bytes = std::as_bytes(std::span<const T, 1>(&value, 1));
-    out.insert(out.end(), bytes.begin(), bytes.end());
+    const std::size_t at = out.size();
+    out.resize(at + sizeof value);
+    std::memcpy(out.data() + at, &value, sizeof value);
 }
 void append_text(Bytes& out, std::string_view text);
 
