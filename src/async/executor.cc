@@ -33,7 +33,8 @@ bool Executor::run_one() {
 }
 
 void Executor::run_ready() {
-    while (run_one()) {}
+    while (run_one()) {
+    }
 }
 
 void Executor::spawn(Task<void> task, TaskGroup* group) {

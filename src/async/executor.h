@@ -1,5 +1,5 @@
-// The one place that resumes coroutines. A set and all that serves it share one executor, which runs
-// on one thread; so the engine has no locks and no atomics.
+// The one place that resumes coroutines. A set and all that serves it share one executor, which
+// runs on one thread; so the engine has no locks and no atomics.
 //
 // Nothing resumes a task inline: who completes something posts the waiting task here. Stacks stay
 // flat, and the order of resumption is a policy: first come first served, or drawn from a seed.

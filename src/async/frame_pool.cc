@@ -46,7 +46,7 @@ void* allocate_frame(std::size_t bytes) {
     const std::size_t size_class = (bytes + kGranule - 1) / kGranule;
     if (!kPooling || size_class >= kClasses) return ::operator new(bytes);
     FreeFrame*& head = pool.heads[size_class];
-    if (head == nullptr) return ::operator new(size_class * kGranule);
+    if (head == nullptr) return ::operator new(size_class* kGranule);
     FreeFrame* const frame = head;
     head = frame->next;
     return frame;

@@ -51,7 +51,8 @@ public:
         return true;
     }
     void wake_all() {
-        while (wake_one()) {}
+        while (wake_one()) {
+        }
     }
 
 private:
@@ -146,6 +147,16 @@ public:
 
 private:
     Semaphore semaphore_{1};
+};
+
+// Lets every other ready task run first: `co_await Yield();` between slices of long work.
+struct Yield {
+    bool await_ready() { return false; }
+    template <class P>
+    void await_suspend(std::coroutine_handle<P> self) {
+        self.promise().wake();
+    }
+    void await_resume() {}
 };
 
 // Tasks that run on their own and are awaited together. Must outlive them: await `drained()`.

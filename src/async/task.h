@@ -33,7 +33,9 @@ struct PromiseBase : Waiter {
     static void operator delete(void* frame, std::size_t bytes) { free_frame(frame, bytes); }
 
     std::suspend_always initial_suspend() noexcept { return {}; }
-    void unhandled_exception() noexcept { check_failed("no exceptions in tasks", __FILE__, __LINE__); }
+    void unhandled_exception() noexcept {
+        check_failed("no exceptions in tasks", __FILE__, __LINE__);
+    }
 
     struct Final {
         bool await_ready() noexcept { return false; }

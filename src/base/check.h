@@ -6,8 +6,7 @@ namespace uc {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 }
 
-#define CHECK(cond) \
-    ((cond) ? static_cast<void>(0) : ::uc::check_failed(#cond, __FILE__, __LINE__))
+#define CHECK(cond) ((cond) ? static_cast<void>(0) : ::uc::check_failed(#cond, __FILE__, __LINE__))
 
 #ifdef NDEBUG
 #define DCHECK(cond) static_cast<void>(sizeof(!(cond)))

@@ -1,7 +1,8 @@
 // A cache set: one cache device, the backing devices attached to it and its flash-only volumes. All
 // calls belong to the set's executor; those that return a Task may suspend.
 //
-// Life: open() -> add_backing()* -> (I/O) -> stop(). The devices, clock, rng and executor outlive the set.
+// Life: open() -> add_backing()* -> (I/O) -> stop(). The devices, clock, rng and executor outlive
+// the set.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,7 @@ public:
     virtual Inode inode() const = 0;
     virtual const ondisk::Uuid& uuid() const = 0;
     virtual bool flash_only() const = 0;
-    virtual ondisk::BackingState state() const = 0;      // none for flash-only volumes
+    virtual ondisk::BackingState state() const = 0;  // none for flash-only volumes
     virtual ondisk::CacheMode cache_mode() const = 0;
     virtual const std::string& backing_name() const = 0;  // device path; empty for flash-only
     virtual std::string label() const = 0;
@@ -61,20 +62,21 @@ class CacheSet {
 public:
     virtual ~CacheSet() = default;
 
-    // Opens the set on `cache`, a cache device; a blank one is initialised. On refusal the report names
-    // structure, bucket and reason, and no byte was changed.
+    // Opens the set on `cache`, a cache device; a blank one is initialised. On refusal the report
+    // names structure, bucket and reason, and no byte was changed.
     static Task<Result<std::unique_ptr<CacheSet>>> open(Env env, io::BlockDevice& cache,
                                                         SetOptions options, Report& report);
 
     // Adds a backing device. The volume lives until detach_and_forget() or the set's end.
     virtual Task<Result<SetVolume*>> add_backing(io::BlockDevice& device, AttachMode mode,
                                                  Report& report) = 0;
-    virtual Task<Result<SetVolume*>> create_flash_volume(std::uint64_t sectors, std::string label) = 0;
-    // Writes dirty data back, marks the device as free (state none) and forgets it in the uuid table. The
-    // volume stays usable, uncached (Reason::no_set), until the set stops.
+    virtual Task<Result<SetVolume*>> create_flash_volume(std::uint64_t sectors,
+                                                         std::string label) = 0;
+    // Writes dirty data back, marks the device as free (state none) and forgets it in the uuid
+    // table. The volume stays usable, uncached (Reason::no_set), until the set stops.
     virtual Task<Result<void>> detach(SetVolume& volume) = 0;
-    // Orderly end: no new requests (they fail with Errc::stopped), nodes and journal written. Dirty data
-    // stays in the cache. The object can only be destroyed afterwards.
+    // Orderly end: no new requests (they fail with Errc::stopped), nodes and journal written. Dirty
+    // data stays in the cache. The object can only be destroyed afterwards.
     virtual Task<Result<void>> stop() = 0;
     // Runs a full garbage collection pass now.
     virtual Task<Result<void>> collect_garbage() = 0;
@@ -96,8 +98,9 @@ public:
     // Not empty: the set has failed (journal or node writes); says why.
     virtual const std::string& failure() const = 0;
 
-    // Tests and simulator: walks everything in memory and on the cache device and returns the broken
-    // rules of section 13.5 and of the incremental accounts. Empty = sound. Needs a quiet set.
+    // Tests and simulator: walks everything in memory and on the cache device and returns the
+    // broken rules of section 13.5 and of the incremental accounts. Empty = sound. Needs a quiet
+    // set.
     virtual Task<std::vector<std::string>> check_invariants() = 0;
 };
 

@@ -1,9 +1,10 @@
-// Knobs with the field's names and defaults (format section 8.3 to 8.5). Plain values; the set and its
-// volumes read them at each decision, so a change takes effect at once.
+// Knobs with the field's names and defaults (format section 8.3 to 8.5). Plain values; the set and
+// its volumes read them at each decision, so a change takes effect at once.
 #pragma once
 
 #include <cstdint>
 
+#include "base/mutations.h"
 #include "ondisk/superblock.h"
 
 namespace uc::core {
@@ -17,6 +18,7 @@ struct SetOptions {
     std::uint32_t cutoff_writeback = 40;       // in_use per cent
     std::uint32_t cutoff_writeback_sync = 70;  // in_use per cent
     std::uint32_t io_error_limit = 8;
+    Mutations mutations;  // tests only
 };
 
 struct VolumeOptions {

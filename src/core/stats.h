@@ -8,16 +8,16 @@ namespace uc::core {
 
 // Why a request was or was not cached. The names are stable: they appear in status and metrics.
 enum class Reason : std::uint8_t {
-    cached,         // went through the cache
-    mode,           // cache mode says no (none; writes in writearound)
-    sequential,     // run reached sequential_cutoff
-    congested,      // the cache is slow and the run is long enough
-    unaligned,      // not a multiple of the cache's block size
-    full,           // in_use above 95 per cent
-    detaching,      // the volume is leaving its set
-    discard,        // discards are never cached
-    no_bucket,      // no bucket was free at once
-    no_set,         // the volume runs without a cache set
+    cached,      // went through the cache
+    mode,        // cache mode says no (none; writes in writearound)
+    sequential,  // run reached sequential_cutoff
+    congested,   // the cache is slow and the run is long enough
+    unaligned,   // not a multiple of the cache's block size
+    full,        // in_use above 95 per cent
+    detaching,   // the volume is leaving its set
+    discard,     // discards are never cached
+    no_bucket,   // no bucket was free at once
+    no_set,      // the volume runs without a cache set
     count_,
 };
 inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::count_);
@@ -26,10 +26,10 @@ const char* name_of(Reason reason);  // "cached", "mode", ...
 struct VolumeStats {
     std::uint64_t reads = 0, writes = 0, flushes = 0, discards = 0;
     std::uint64_t read_sectors = 0, written_sectors = 0;
-    std::uint64_t cache_hits = 0, cache_misses = 0;                // requests, like the kernel's
+    std::uint64_t cache_hits = 0, cache_misses = 0;  // requests, like the kernel's
     std::uint64_t cache_bypass_hits = 0, cache_bypass_misses = 0;
-    std::uint64_t cache_miss_collisions = 0;                       // fills that lost against a write
-    std::uint64_t cache_read_races = 0;                            // bucket reused while reading
+    std::uint64_t cache_miss_collisions = 0;  // fills that lost against a write
+    std::uint64_t cache_read_races = 0;       // bucket reused while reading
     std::uint64_t bypassed_sectors = 0;
     std::array<std::uint64_t, kReasons> read_reasons{};
     std::array<std::uint64_t, kReasons> write_reasons{};

@@ -1,0 +1,66 @@
+#include "core/backing.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "io/buffer.h"
+
+namespace uc::core {
+
+namespace {
+constexpr std::uint64_t kChunk = 2048;
+}
+
+Task<Result<void>> Backing::save() {
+    io::Buffer buffer(ondisk::kSuperblockBytes);
+    const auto bytes = ondisk::encode_superblock(superblock_);
+    std::ranges::copy(bytes, buffer.data());
+    co_return co_await device_.write(ondisk::kSuperblockSector, buffer.span(), true);
+}
+
+Task<Result<void>> Backing::change_state(ondisk::BackingState state) {
+    co_await superblock_lock_.lock();
+    const async::Mutex::Guard guard(superblock_lock_);
+    if (state_ == state) co_return Result<void>{};
+    // Towards clean the memory leads, so that a new dirty write sees that it must wait for us and
+    // then write the state again; towards dirty it follows, because the write may only go on
+    // afterwards.
+    if (state != ondisk::BackingState::dirty) state_ = state;
+    superblock_.set_state(state);
+    const Result<void> saved = co_await save();
+    if (saved) state_ = state;
+    co_return saved;
+}
+
+void Backing::wrote(std::uint64_t from, std::uint64_t to) {
+    for (std::uint64_t chunk = from / kChunk; chunk <= (to - 1) / kChunk; ++chunk) {
+        since_flush_.insert(chunk);
+    }
+}
+
+bool Backing::durable(std::uint64_t from, std::uint64_t to) const {
+    const auto touched = [&](const Chunks& chunks) {
+        const auto it = chunks.lower_bound(from / kChunk);
+        return it != chunks.end() && *it <= (to - 1) / kChunk;
+    };
+    return !touched(since_flush_) &&
+           std::ranges::none_of(flushing_, [&](const Flushing& f) { return touched(f.chunks); });
+}
+
+Task<Result<void>> Backing::flush() {
+    const std::uint64_t number = ++started_;
+    if (!needs_flush()) {
+        done_ = std::max(done_, number);
+        co_return Result<void>{};
+    }
+    flushing_.push_back(Flushing{number, std::exchange(since_flush_, {})});
+    const Result<void> flushed = co_await device_.flush();
+    CO_OK(flushed);
+    done_ = std::max(done_, number);
+    // A flush covers everything written before it was submitted, hence all earlier numbers.
+    while (!flushing_.empty() && flushing_.front().number <= number) flushing_.pop_front();
+    co_return Result<void>{};
+}
+
+}  // namespace uc::core

@@ -1,0 +1,68 @@
+// A backing device: its superblock, and what has been written to it since it was last flushed.
+#pragma once
+
+#include <absl/container/btree_set.h>
+
+#include <cstdint>
+#include <deque>
+
+#include "async/sync.h"
+#include "async/task.h"
+#include "base/result.h"
+#include "io/block_device.h"
+#include "ondisk/superblock.h"
+
+namespace uc::core {
+
+class Backing {
+public:
+    Backing(io::BlockDevice& device, const ondisk::Superblock& superblock)
+        : device_(device), superblock_(superblock), state_(superblock.state()) {}
+    Backing(const Backing&) = delete;
+    Backing& operator=(const Backing&) = delete;
+
+    io::BlockDevice& device() { return device_; }
+    const io::BlockDevice& device() const { return device_; }
+    const ondisk::Superblock& superblock() const { return superblock_; }
+    std::uint64_t data_offset() const { return superblock_.data_offset(); }
+    std::uint64_t size_sectors() const { return device_.size_sectors() - data_offset(); }
+    // What the superblock on disk says, or less: `clean` while a change to clean is under way.
+    ondisk::BackingState state() const { return state_; }
+
+    // Changes to the superblock are made in this copy under the lock, then written with save().
+    async::Mutex& superblock_lock() { return superblock_lock_; }
+    ondisk::Superblock& edit() { return superblock_; }
+    Task<Result<void>> save();  // durable when it returns
+    // Takes the lock, sets the state in memory at once and then on disk.
+    Task<Result<void>> change_state(ondisk::BackingState state);
+
+    // Sectors [from, to) of the device were written and are not known to be durable.
+    void wrote(std::uint64_t from, std::uint64_t to);
+    // No part of the range was written since the last flush that covers it.
+    bool durable(std::uint64_t from, std::uint64_t to) const;
+    bool needs_flush() const { return !since_flush_.empty() || !flushing_.empty(); }
+    // Flushes; nothing to do if nothing was written.
+    Task<Result<void>> flush();
+    // A number that a flush started from now on will have or exceed, and the highest one completed:
+    // what was written before next_flush() was read is durable when done_flush() has reached it.
+    std::uint64_t next_flush() const { return started_ + 1; }
+    std::uint64_t done_flush() const { return done_; }
+
+private:
+    using Chunks = absl::btree_set<std::uint64_t>;  // of 1 MiB
+    struct Flushing {
+        std::uint64_t number;
+        Chunks chunks;
+    };
+
+    io::BlockDevice& device_;
+    ondisk::Superblock superblock_;
+    ondisk::BackingState state_;
+    async::Mutex superblock_lock_;
+    Chunks since_flush_;
+    std::deque<Flushing> flushing_;
+    std::uint64_t started_ = 0;
+    std::uint64_t done_ = 0;
+};
+
+}  // namespace uc::core

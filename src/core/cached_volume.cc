@@ -1,0 +1,175 @@
+#include "core/cached_volume.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/labels.h"
+
+namespace uc::core {
+
+using ondisk::BackingState;
+using ondisk::CacheMode;
+
+namespace {
+const std::string kNoName;
+constexpr std::uint64_t kEverywhere = ~std::uint64_t{0};
+}  // namespace
+
+CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::BlockDevice* device,
+                           const ondisk::Superblock* superblock, bool attached)
+    : services_(services),
+      identity_(std::move(identity)),
+      size_(identity_.flash_sectors),
+      attached_(attached) {
+    if (device == nullptr) return;
+    backing_.emplace(*device, *superblock);
+    size_ = backing_->size_sectors();
+    if (!attached_) return;
+    fills_.emplace(services_, *backing_, identity_.inode, stats_);
+    writeback::Parts parts{
+        .executor = services_.executor,
+        .clock = services_.clock,
+        .cache = services_.cache,
+        .backing = *device,
+        .tree = services_.tree,
+        .table = services_.table,
+        .allocator = services_.allocator,
+        .backing_writes = backing_writes_,
+        .inode = identity_.inode,
+        .rate = rate_,
+        .mutations = services_.options.mutations,
+        .flush_backing = [this] { return flush_backing(); },
+        .wrote_backing = [this](std::uint64_t from,
+                                std::uint64_t to) { backing_->wrote(from, to); },
+        .knobs =
+            [this] {
+                writeback::Knobs knobs;
+                knobs.running = options_.writeback_running;
+                knobs.delay_s = options_.writeback_delay_s;
+                knobs.paced = options_.writeback_percent != 0 && !detaching_;
+                return knobs;
+            },
+    };
+    writeback_.emplace(std::move(parts));
+}
+
+void CachedVolume::run(async::TaskGroup& group) {
+    if (!backing_ || !attached_) return;
+    fills_->run(group);
+    writeback_->run(group);
+    group.spawn(housekeeping());
+}
+
+void CachedVolume::stop() {
+    stopping_ = true;
+    if (fills_) fills_->stop();
+    if (writeback_) writeback_->stop();
+    tick_.notify();
+}
+
+Task<void> CachedVolume::quiesce() {
+    while (in_flight_ != 0) {
+        co_await idle_.wait();
+    }
+}
+
+std::uint32_t CachedVolume::block_sectors() const {
+    if (!attached_) return backing_->device().logical_block_sectors();
+    return services_.table.geometry().block_sectors;
+}
+
+BackingState CachedVolume::state() const {
+    return backing_ ? backing_->state() : BackingState::none;
+}
+
+CacheMode CachedVolume::cache_mode() const {
+    return backing_ ? backing_->superblock().cache_mode() : CacheMode::writeback;
+}
+
+const std::string& CachedVolume::backing_name() const {
+    return backing_ ? backing_->device().name() : kNoName;
+}
+
+std::uint64_t CachedVolume::dirty_sectors() const {
+    return attached_ ? services_.table.dirty_sectors(identity_.inode) : 0;
+}
+
+const VolumeStats& CachedVolume::stats() const {
+    if (writeback_) {
+        const writeback::Counters& done = writeback_->counters();
+        stats_.writeback_keys_done = done.keys_done;
+        stats_.writeback_keys_failed = done.keys_failed;
+        stats_.writeback_sectors = done.sectors;
+    }
+    return stats_;
+}
+
+void CachedVolume::options_changed() {
+    rate_.set_rate(std::max<std::uint64_t>(1, options_.writeback_rate_sectors));
+    if (writeback_) writeback_->kick();
+    tick_.notify();
+}
+
+Task<Result<void>> CachedVolume::set_cache_mode(CacheMode mode) {
+    if (!backing_) co_return fail(Errc::invalid, "a flash-only volume has no cache mode");
+    if (read_only()) co_return fail(Errc::read_only, "the set is open for reading only");
+    co_await backing_->superblock_lock().lock();
+    const async::Mutex::Guard guard(backing_->superblock_lock());
+    const CacheMode before = cache_mode();
+    backing_->edit().set_cache_mode(mode);
+    const Result<void> saved = co_await backing_->save();
+    if (!saved) backing_->edit().set_cache_mode(before);
+    co_return saved;
+}
+
+Task<Result<void>> CachedVolume::set_label(std::string label) {
+    if (label.size() > kMaxLabel)
+        co_return fail(Errc::invalid, "a label has at most 31 characters");
+    if (read_only()) co_return fail(Errc::read_only, "the set is open for reading only");
+    if (backing_) {
+        co_await backing_->superblock_lock().lock();
+        const async::Mutex::Guard guard(backing_->superblock_lock());
+        const auto before = backing_->superblock().label;
+        backing_->edit().label = label_bytes(label);
+        const Result<void> saved = co_await backing_->save();
+        if (!saved) backing_->edit().label = before;
+        CO_OK(saved);
+    }
+    identity_.label = std::move(label);
+    if (!attached_) co_return Result<void>{};
+    co_return co_await services_.label_changed(identity_.inode, identity_.label);
+}
+
+Task<Result<void>> CachedVolume::write_back_all() {
+    if (!backing_ || !attached_) co_return Result<void>{};
+    if (read_only()) co_return fail(Errc::read_only, "the set is open for reading only");
+    CO_OK(co_await writeback_->drain());
+    co_await become_clean();
+    co_return co_await flush_backing();
+}
+
+Task<Result<void>> CachedVolume::begin_detach() {
+    if (!backing_) co_return fail(Errc::invalid, "a flash-only volume cannot be detached");
+    if (!attached_) co_return fail(Errc::invalid, "the volume is not attached");
+    if (detaching_) co_return fail(Errc::busy, "the volume is being detached already");
+    detaching_ = true;
+    const Result<void> drained = co_await write_back_all();
+    if (!drained) detaching_ = false;
+    co_return drained;
+}
+
+Task<Result<void>> CachedVolume::cut_off(Task<Result<void>> forget) {
+    // No request that changes anything is in flight while the volume changes its nature.
+    async::RangeLock::Hold writes(writes_, 0, kEverywhere);
+    co_await writes.acquire();
+    async::RangeLock::Hold backing(backing_writes_, 0, kEverywhere);
+    co_await backing.acquire();
+    if (dirty_sectors() != 0) co_return fail(Errc::busy, "dirty data appeared during the detach");
+    CO_OK(co_await flush_backing());
+    fills_->cancel(0, kEverywhere);
+    const Result<void> forgotten = co_await std::move(forget);
+    if (forgotten) attached_ = false;
+    co_return forgotten;
+}
+
+}  // namespace uc::core

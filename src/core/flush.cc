@@ -1,0 +1,106 @@
+// Flush, and the state that the backing superblock records.
+//
+//   first dirty write   superblock "dirty", durable  ->  data, key, answer
+//   nothing dirty left  backing flushed, cleared dirty bits durable in the journal  ->  superblock
+//   "clean"
+//
+// A flush waits for the journal entry with the volume's last key that matters (dirty data, records)
+// and, if anything went to the backing device since its last flush, for that device; both at once.
+
+#include <algorithm>
+
+#include "core/cached_volume.h"
+#include "io/timed_wait.h"
+
+namespace uc::core {
+
+using ondisk::BackingState;
+
+Task<Result<void>> CachedVolume::flush_journal() {
+    const bool durable = services_.journal.durable_seq() >= flush_seq_;
+    if (durable || services_.options.mutations.ack_before_key) co_return Result<void>{};
+    co_return co_await services_.journal.flush(flush_seq_);
+}
+
+Task<Result<void>> CachedVolume::flush_backing() {
+    const Result<void> flushed = co_await backing_->flush();
+    if (flushed && fills_) fills_->flushed();
+    co_return flushed;
+}
+
+namespace {
+Task<void> flush_aside(Task<Result<void>> flush, Result<void>& out) {
+    out = co_await std::move(flush);
+}
+}  // namespace
+
+Task<Result<void>> CachedVolume::flush() {
+    CO_OK(check_request(0, 0, false));
+    const InFlight counted(*this);
+    ++stats_.flushes;
+    if (read_only()) co_return Result<void>{};
+    if (!attached_) co_return co_await backing_->flush();
+    if (!backing_) co_return co_await flush_journal();
+    Result<void> journal;
+    async::TaskGroup group(services_.executor);
+    const bool journal_lags = services_.journal.durable_seq() < flush_seq_;
+    if (journal_lags) group.spawn(flush_aside(flush_journal(), journal));
+    const Result<void> backing = co_await flush_backing();
+    co_await group.drained();
+    CO_OK(journal);
+    co_return backing;
+}
+
+Task<Result<void>> CachedVolume::ensure_dirty_state() {
+    if (!backing_ || backing_->state() == BackingState::dirty) co_return Result<void>{};
+    if (services_.options.mutations.skip_dirty_state) co_return Result<void>{};
+    co_return co_await backing_->change_state(BackingState::dirty);
+}
+
+Task<void> CachedVolume::become_clean() {
+    if (dirty_sectors() != 0 || dirty_writers_ != 0) co_return;
+    if (backing_->state() != BackingState::dirty) co_return;
+    // Every cleared bit is in the open entry at the latest.
+    const Result<void> flushed = co_await flush_backing();
+    if (!flushed) co_return;
+    const Result<void> logged = co_await services_.journal.flush(services_.journal.open_seq());
+    if (!logged || dirty_sectors() != 0 || dirty_writers_ != 0) co_return;
+    // From here on the state in memory is clean, and a dirty write waits until the superblock is
+    // written.
+    const Result<void> changed = co_await backing_->change_state(BackingState::clean);
+    if (!changed) ++stats_.io_errors;
+}
+
+void CachedVolume::update_rate() {
+    policy::RateInputs in;
+    in.dirty = dirty_sectors();
+    in.backing_sectors = backing_->device().size_sectors();
+    in.all_backing_sectors = services_.all_backing_sectors();
+    in.flash_only_dirty = services_.flash_only_dirty();
+    in.buckets = services_.table.size();
+    in.available_buckets = services_.table.size() - services_.table.in_use_buckets();
+    in.bucket_sectors = services_.table.geometry().bucket_sectors;
+    in.in_use_percent = services_.table.in_use_percent();
+    in.collecting = services_.collector.running();
+    in.writeback_percent = options_.writeback_percent;
+    in.update_s = options_.writeback_rate_update_s;
+    in.p_term_inverse = options_.writeback_rate_p_term_inverse;
+    in.i_term_inverse = options_.writeback_rate_i_term_inverse;
+    in.minimum = options_.writeback_rate_minimum_sectors;
+    rate_.update(in, services_.clock.now());
+    options_.writeback_rate_sectors = rate_.rate();
+}
+
+// Once per update interval: the rate of write-back and the way back to clean.
+Task<void> CachedVolume::housekeeping() {
+    while (!stopping_) {
+        const Duration interval =
+            std::chrono::seconds(std::max<std::uint32_t>(1, options_.writeback_rate_update_s));
+        co_await io::TimedWait(services_.clock, tick_, interval);
+        if (stopping_ || !attached_) continue;
+        update_rate();
+        co_await become_clean();
+    }
+}
+
+}  // namespace uc::core

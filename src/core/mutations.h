@@ -1,0 +1,7 @@
+#pragma once
+
+#include "base/mutations.h"
+
+namespace uc::core {
+using uc::Mutations;
+}

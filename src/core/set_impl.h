@@ -1,0 +1,112 @@
+// The parts of a set and their life. Opening is in recovery.cc, attaching and detaching in
+// membership.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/cache_set.h"
+#include "core/cached_volume.h"
+#include "core/services.h"
+#include "gc/collector.h"
+#include "gc/reclaimer.h"
+#include "journal/journal.h"
+
+namespace uc::core {
+
+class SetImpl final : public CacheSet {
+public:
+    SetImpl(Env env, io::BlockDevice& cache, SetOptions options,
+            const ondisk::Superblock& superblock);
+
+    // Opening; each fills `report` on refusal.
+    Task<Result<void>> recover(Report& report);
+    Task<Result<void>> initialise(Report& report);
+    Task<Result<void>> start(Report& report);
+
+    Task<Result<SetVolume*>> add_backing(io::BlockDevice& device, AttachMode mode,
+                                         Report& report) override;
+    Task<Result<SetVolume*>> create_flash_volume(std::uint64_t sectors, std::string label) override;
+    Task<Result<void>> detach(SetVolume& volume) override;
+    Task<Result<void>> stop() override;
+    Task<Result<void>> collect_garbage() override;
+
+    const std::vector<SetVolume*>& volumes() const override { return volume_list_; }
+    const ondisk::Superblock& superblock() const override { return superblock_; }
+    const std::string& cache_name() const override { return cache_.name(); }
+    SetOptions& options() override { return options_; }
+    Task<Result<void>> set_replacement(ondisk::Replacement policy) override;
+    SetStats stats() const override;
+    std::uint32_t in_use_percent() const override { return table_.in_use_percent(); }
+    unsigned tree_depth() const override { return tree_.root().level; }
+    std::uint64_t btree_cache_bytes() const override { return tree_.memory_bytes(); }
+    std::uint64_t root_usage_percent() const override;
+    BucketCounts bucket_counts() const override;
+    const std::string& failure() const override;
+    Task<std::vector<std::string>> check_invariants() override;
+
+private:
+    struct Placement {  // where a backing device goes
+        bool attach = false;
+        bool new_entry = false;
+        std::optional<Inode> old_entry;  // to be invalidated
+        Inode inode = 0;
+    };
+
+    // recovery.cc
+    Task<Result<void>> load_roots(const journal::Recovered& recovered, Report& report);
+    Task<Result<void>> load_uuids(const ondisk::Jset& newest, Report& report);
+    Task<Result<void>> load_index(const journal::Recovered& recovered, Report& report);
+    Task<Result<void>> zero_journal();
+
+    // membership.cc
+    Result<Placement> place(const ondisk::Superblock& superblock, const std::string& name,
+                            AttachMode mode, Report& report) const;
+    Result<ondisk::Superblock> check_backing(std::span<const std::byte> bytes,
+                                             const io::BlockDevice& device, Report& report) const;
+    std::optional<Inode> find_uuid(const ondisk::Uuid& uuid) const;
+    Task<Result<void>> enter(Placement& placement, ondisk::Superblock& superblock,
+                             io::BlockDevice& device);
+    Task<Result<void>> write_uuids();
+    Task<Result<void>> forget(CachedVolume& volume);
+    Task<Result<void>> change_label(Inode inode, std::string label);
+    CachedVolume& add_volume(std::unique_ptr<CachedVolume> volume);
+    std::string next_name(const std::string& label) const;
+    void add_flash_volumes();
+
+    Task<Result<void>> save_superblock();
+    Task<void> end_tasks();
+    void check_accounts(std::vector<std::string>& broken, const std::vector<alloc::Bucket>& walked);
+    Task<Result<void>> walk_accounts(std::vector<alloc::Bucket>& walked);
+
+    Env env_;
+    io::BlockDevice& cache_;
+    SetOptions options_;
+    ondisk::Superblock superblock_;
+    ondisk::Geometry geometry_;
+    std::uint64_t magic_;
+    SetStats counters_;
+    alloc::BucketTable table_;
+    alloc::Allocator allocator_;
+    journal::Journal journal_;
+    index::Tree tree_;
+    gc::Collector collector_;
+    policy::Congestion congestion_;
+    std::optional<gc::Reclaimer> reclaimer_;
+    Services services_;
+    std::vector<ondisk::UuidEntry> uuids_;
+    std::optional<BucketIndex> uuid_bucket_;
+    async::Mutex uuid_lock_;
+    async::Mutex superblock_lock_;
+    std::vector<std::unique_ptr<CachedVolume>> volumes_;
+    std::vector<SetVolume*> volume_list_;
+    async::TaskGroup volume_tasks_;
+    async::TaskGroup set_tasks_;
+    bool stopped_ = false;
+    mutable std::string failure_;
+};
+
+}  // namespace uc::core

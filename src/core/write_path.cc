@@ -1,0 +1,417 @@
+// Writes, discards and zeroes.
+//
+// All of them hold their range against each other (writes_), so overlapping ones take effect in one
+// order everywhere. Those that touch the backing device also hold it against write-back
+// (backing_writes_).
+//
+//   dirty         data to the cache -> key (DIRTY) to journal and index -> answer
+//                 first of all the backing superblock says "dirty", durably (11.4)
+//   to backing    over a clean extent:  record "not cached" durable -> write backing (11.5)
+//                 over a dirty extent:  its key durable -> write backing -> flush backing -> record
+//                 Nothing there:        write backing
+//                 In writethrough the data are then offered to the cache like a fill (fill.h).
+//
+// Why the orders: before the backing device changes under a clean extent, no crash may bring that
+// extent back; a dirty extent is the truth until the backing device has, durably, what is to
+// replace it.
+//
+// Requests that are not multiples of the cache's block are widened where the cache has something of
+// their edge blocks; else they go to the backing device as they are.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/cached_volume.h"
+#include "policy/writeback_decision.h"
+
+namespace uc::core {
+
+using ondisk::Key;
+
+namespace {
+constexpr std::uint32_t kMaxRecord =
+    32768;  // sectors of one invalidation record (format section 2.7)
+constexpr std::size_t kKeysPerCommit = 512;
+}  // namespace
+
+Result<void> CachedVolume::check_request(std::uint64_t sector, std::uint64_t sectors,
+                                         bool write) const {
+    if (sector > size_ || sectors > size_ - sector) {
+        return fail(Errc::invalid, "request beyond the end of the volume");
+    }
+    if (stopping_) return fail(Errc::stopped, "the volume is stopping");
+    if (set_failed_) return fail(Errc::gone, "the cache set has failed");
+    if (write && read_only()) return fail(Errc::read_only, "the set is open for reading only");
+    return {};
+}
+
+bool CachedVolume::aligned(std::uint64_t from, std::uint64_t to) const {
+    const std::uint32_t block = services_.table.geometry().block_sectors;
+    return from % block == 0 && to % block == 0;
+}
+
+Task<Result<index::Overlap>> CachedVolume::overlap(std::uint64_t from, std::uint64_t to) {
+    index::Overlap found;
+    while (!services_.tree.try_overlap(identity_.inode, from, to, found)) {
+        CO_OK(co_await services_.tree.fetch(identity_.inode, from, to));
+    }
+    co_return found;
+}
+
+// Commits keys that lie in [from, to). More than one round only for very many keys.
+Task<Result<JournalSeq>> CachedVolume::commit(std::uint64_t from, std::uint64_t to,
+                                              const std::vector<Key>& keys) {
+    JournalSeq seq = 0;
+    const std::span<const Key> all(keys);
+    for (std::size_t i = 0; i < all.size(); i += kKeysPerCommit) {
+        while (!services_.tree.prepared(identity_.inode, from, to)) {
+            CO_OK(co_await services_.tree.prepare(identity_.inode, from, to));
+        }
+        seq = services_.tree.commit(all.subspan(i, std::min(kKeysPerCommit, all.size() - i)));
+    }
+    co_return seq;
+}
+
+// Records "not cached" for the range, or for what in it is not dirty.
+Task<Result<JournalSeq>> CachedVolume::invalidate(std::uint64_t from, std::uint64_t to,
+                                                  bool keep_dirty) {
+    index::Pieces pieces;
+    while (!services_.tree.prepared(identity_.inode, from, to)) {
+        CO_OK(co_await services_.tree.prepare(identity_.inode, from, to));
+    }
+    CHECK(services_.tree.try_lookup(identity_.inode, from, to, pieces));
+    std::vector<Key> records;
+    const auto add = [&](std::uint64_t begin, std::uint64_t end) {
+        while (begin < end) {
+            const std::uint64_t size = std::min<std::uint64_t>(end - begin, kMaxRecord);
+            begin += size;
+            records.push_back(
+                Key::invalidation(identity_.inode, begin, static_cast<std::uint32_t>(size)));
+        }
+    };
+    std::uint64_t at = from;
+    for (const Key& piece : pieces) {
+        if (!keep_dirty || !piece.dirty()) continue;
+        add(at, piece.start());
+        at = piece.end();
+    }
+    add(at, to);
+    co_return co_await commit(from, to, records);
+}
+
+bool CachedVolume::wants_writeback(const WriteOp& op, Reason reason,
+                                   const index::Overlap& overlap) const {
+    if (!backing_) return true;
+    policy::WritebackFacts facts;
+    facts.mode = cache_mode();
+    facts.detaching = detaching_;
+    facts.in_use_percent = services_.table.in_use_percent();
+    facts.cutoff_writeback = services_.options.cutoff_writeback;
+    facts.cutoff_writeback_sync = services_.options.cutoff_writeback_sync;
+    facts.synchronous = op.flags.fua;
+    facts.priority = op.flags.priority;
+    facts.bypass = reason != Reason::cached;
+    if (policy::want_writeback(facts)) return true;
+    // Over dirty data another dirty extent is cheaper than a flush of the backing device per
+    // request.
+    return overlap.dirty && !detaching_ &&
+           facts.in_use_percent <= services_.options.cutoff_writeback_sync;
+}
+
+// Writes the data to new places in the cache.
+Task<Result<void>> CachedVolume::write_cache(const WriteOp& op, alloc::Stream stream,
+                                             PinnedKeys& keys) {
+    std::uint64_t at = op.from;
+    const std::uint32_t threshold = services_.options.congested_write_threshold_us;
+    while (at < op.to) {
+        const std::uint32_t want = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(op.to - at, services_.table.geometry().bucket_sectors));
+        CO_TRY(const alloc::Space space, co_await services_.allocator.allocate(stream, want));
+        keys.keys.push_back(
+            Key::extent(identity_.inode, at + space.sectors, space.sectors, space.ptr, true));
+        const std::span<const std::byte> part(op.data + (at - op.from) * kSectorBytes,
+                                              space.sectors * kSectorBytes);
+        const Instant start = threshold != 0 ? services_.clock.now() : Instant{};
+        CO_OK(co_await services_.cache.write(space.ptr.sector(), part));
+        if (threshold != 0) sample(start, threshold);
+        at += space.sectors;
+    }
+    co_return Result<void>{};
+}
+
+Task<Result<void>> CachedVolume::write_dirty(WriteOp op) {
+    const DirtyWriter counted(*this);
+    CO_OK(co_await ensure_dirty_state());
+    PinnedKeys pinned(services_.allocator);
+    const alloc::Stream stream = backing_ ? alloc::Stream::dirty : alloc::Stream::flash_only;
+    CO_OK(co_await write_cache(op, stream, pinned));
+    CO_TRY(const JournalSeq seq, co_await commit(op.from, op.to, pinned.keys));
+    flush_seq_ = std::max(flush_seq_, seq);
+    services_.collector.inserted(op.sectors());
+    if (writeback_) writeback_->kick();
+    if (op.flags.fua && !services_.options.mutations.ack_before_key) {
+        CO_OK(co_await services_.journal.flush(seq));
+    }
+    co_return Result<void>{};
+}
+
+Task<Result<void>> CachedVolume::issue_to_backing(const WriteOp& op, bool fua) {
+    io::BlockDevice& device = backing_->device();
+    Result<void> done;
+    if (op.discard) {
+        done = co_await device.discard(op.from, op.sectors());
+    } else if (op.data == nullptr) {
+        done = co_await device.write_zeroes(op.from, op.sectors(), fua);
+    } else {
+        const std::span<const std::byte> data(op.data, op.sectors() * kSectorBytes);
+        done = co_await device.write(op.from, data, fua);
+    }
+    // Even a failed or durable write may have left something in the device's cache.
+    if (!done || !fua) backing_->wrote(op.from, op.to);
+    co_return done;
+}
+
+// To the backing device, with the index in step.
+Task<Result<void>> CachedVolume::write_backing(WriteOp op, bool cache_it) {
+    async::RangeLock::Hold hold(backing_writes_, op.from, op.to);
+    co_await hold.acquire();
+    CO_TRY(const index::Overlap found, co_await overlap(op.from, op.to));
+    if (!services_.options.mutations.skip_durable_invalidation) {
+        if (found.dirty) {
+            CO_OK(co_await services_.journal.flush(std::max(flush_seq_, removal_seq_)));
+        }
+        if (found.clean) {
+            CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, true));
+            removal_seq_ = std::max(removal_seq_, seq);
+        }
+        if (services_.journal.durable_seq() < removal_seq_) {
+            CO_OK(co_await services_.journal.flush(removal_seq_));
+        }
+    } else if (found.clean) {
+        CO_OK(co_await invalidate(op.from, op.to, true));
+    }
+    CO_OK(co_await issue_to_backing(op, op.flags.fua && !found.dirty));
+    if (found.dirty) {
+        CO_OK(co_await flush_backing());
+        CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
+        flush_seq_ = std::max(flush_seq_, seq);
+        removal_seq_ = std::max(removal_seq_, seq);
+        if (op.flags.fua) {
+            CO_OK(co_await services_.journal.flush(seq));
+        }
+    }
+    if (cache_it) keep_for_cache(op);
+    co_return Result<void>{};
+}
+
+// Writethrough: the backing device has the data; offer them to the cache.
+void CachedVolume::keep_for_cache(const WriteOp& op) {
+    if (!fills_ || !services_.allocator.can_take_data()) return;
+    std::unique_ptr<Fill> fill = fills_->begin(op.from, op.to);
+    if (!fill) return;
+    fill->pieces.push_back({op.from, op.to});
+    std::memcpy(fill->data.data(), op.data, op.sectors() * kSectorBytes);
+    fills_->finish(std::move(fill));
+}
+
+// Discards. What the backing device does not know about is dropped from the cache all the same.
+Task<Result<void>> CachedVolume::write_discard(WriteOp op) {
+    async::RangeLock::Hold hold(backing_writes_, op.from, op.to);
+    co_await hold.acquire();
+    CO_TRY(const index::Overlap found, co_await overlap(op.from, op.to));
+    if (found.dirty || found.clean) {
+        CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
+        flush_seq_ = std::max(flush_seq_, seq);
+        removal_seq_ = std::max(removal_seq_, seq);
+    }
+    if (!backing_->device().supports_discard()) co_return Result<void>{};
+    if (services_.journal.durable_seq() < removal_seq_) {
+        CO_OK(co_await services_.journal.flush(removal_seq_));
+    }
+    co_return co_await issue_to_backing(op, false);
+}
+
+// Discard and zeroes on a flash-only volume: what is not mapped reads as zeroes.
+Task<Result<void>> CachedVolume::write_flash_records(WriteOp op) {
+    CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
+    flush_seq_ = std::max(flush_seq_, seq);
+    if (op.flags.fua) {
+        CO_OK(co_await services_.journal.flush(seq));
+    }
+    co_return Result<void>{};
+}
+
+// The caller holds the range, which is a multiple of the block.
+Task<Result<void>> CachedVolume::modify_locked(WriteOp op) {
+    if (fills_) fills_->cancel(op.from, op.to);
+    if (!backing_ && op.data == nullptr) co_return co_await write_flash_records(op);
+    Reason reason = Reason::cached;
+    if (backing_) {
+        policy::BypassFacts request = facts(op.from, op.to);
+        request.write = true;
+        request.discard = op.discard;
+        reason = decide(request);
+    }
+    ++stats_.write_reasons[static_cast<std::size_t>(reason)];
+    if (op.discard) co_return co_await write_discard(op);
+    CO_TRY(const index::Overlap found, co_await overlap(op.from, op.to));
+    if (op.data != nullptr && wants_writeback(op, reason, found)) {
+        services_.table.account_request(op.sectors());
+        const Result<void> written = co_await write_dirty(op);
+        // A cache that cannot take the data is no reason for an error while the backing device can
+        // (11.25).
+        const bool fall_back = !written && backing_ && !services_.journal.failed() &&
+                               written.error().code != Errc::stopped;
+        if (!fall_back) co_return written;
+        services_.counters.cache_io_errors += written.error().code == Errc::io;
+        co_return co_await write_backing(op, false);
+    }
+    if (reason == Reason::cached) {
+        services_.table.account_request(op.sectors());
+    } else {
+        stats_.bypassed_sectors += op.sectors();
+    }
+    const bool cache_it = op.data != nullptr && reason == Reason::cached;
+    co_return co_await write_backing(op, cache_it);
+}
+
+// Not a multiple of the block. If the cache has nothing of the blocks it touches, the backing
+// device gets the request as it is.
+Task<Result<void>> CachedVolume::write_unaligned(WriteOp op) {
+    const std::uint32_t block = services_.table.geometry().block_sectors;
+    const std::uint64_t hull_from = op.from / block * block;
+    const std::uint64_t hull_to = div_ceil<std::uint64_t>(op.to, block) * block;
+    async::RangeLock::Hold hold(writes_, hull_from, hull_to);
+    co_await hold.acquire();
+    if (!attached_) co_return co_await issue_to_backing(op, op.flags.fua);
+    if (fills_) fills_->cancel(hull_from, hull_to);
+    CO_TRY(const index::Overlap found, co_await overlap(hull_from, hull_to));
+    if (backing_ && !found.dirty && !found.clean) {
+        ++stats_.write_reasons[static_cast<std::size_t>(Reason::unaligned)];
+        stats_.bypassed_sectors += op.sectors();
+        async::RangeLock::Hold backing_hold(backing_writes_, hull_from, hull_to);
+        co_await backing_hold.acquire();
+        if (services_.journal.durable_seq() < removal_seq_) {
+            CO_OK(co_await services_.journal.flush(removal_seq_));
+        }
+        co_return co_await issue_to_backing(op, op.flags.fua);
+    }
+    io::Buffer whole((hull_to - hull_from) * kSectorBytes);
+    CO_OK(co_await read_cached(hull_from, hull_to, whole.data(), Reason::unaligned));
+    std::byte* const place = whole.data() + (op.from - hull_from) * kSectorBytes;
+    if (op.data != nullptr) {
+        std::memcpy(place, op.data, op.sectors() * kSectorBytes);
+    } else {
+        std::memset(place, 0, op.sectors() * kSectorBytes);
+    }
+    op.from = hull_from;
+    op.to = hull_to;
+    op.data = whole.data();
+    co_return co_await modify_locked(op);
+}
+
+// Cuts an unaligned request into edges and middle. The last partial block of a volume whose size is
+// not a multiple of the block can never be cached, so it goes to the backing device alone.
+Task<Result<void>> CachedVolume::write_around_edges(WriteOp op) {
+    const std::uint32_t block = services_.table.geometry().block_sectors;
+    const std::uint64_t end = (size_ + offset()) / block * block;
+    if (backing_ && op.to > end) {
+        WriteOp tail = op;
+        tail.from = std::max(op.from, end);
+        if (tail.data != nullptr) tail.data += (tail.from - op.from) * kSectorBytes;
+        CO_OK(co_await write_direct(tail));
+        op.to = tail.from;
+        if (op.from >= op.to) co_return Result<void>{};
+    }
+    if (aligned(op.from, op.to)) co_return co_await modify(op);
+    if (op.data != nullptr) co_return co_await write_unaligned(op);
+    // Zeroes and discards: the middle as a whole, zeroes at the edges by hand.
+    const std::uint64_t first = div_ceil<std::uint64_t>(op.from, block) * block;
+    const std::uint64_t last = op.to / block * block;
+    if (first >= last) {
+        if (op.discard) co_return Result<void>{};
+        co_return co_await write_unaligned(op);
+    }
+    WriteOp middle = op;
+    middle.from = first;
+    middle.to = last;
+    CO_OK(co_await modify(middle));
+    if (op.discard) co_return Result<void>{};
+    WriteOp edge = op;
+    edge.to = first;
+    if (edge.from < edge.to) {
+        CO_OK(co_await write_unaligned(edge));
+    }
+    edge.from = last;
+    edge.to = op.to;
+    if (edge.from < edge.to) {
+        CO_OK(co_await write_unaligned(edge));
+    }
+    co_return Result<void>{};
+}
+
+// Past the cache altogether.
+Task<Result<void>> CachedVolume::write_direct(WriteOp op) {
+    async::RangeLock::Hold hold(writes_, op.from, op.to);
+    co_await hold.acquire();
+    if (op.discard && !backing_->device().supports_discard()) co_return Result<void>{};
+    co_return co_await issue_to_backing(op, op.flags.fua);
+}
+
+Task<Result<void>> CachedVolume::modify(WriteOp op) {
+    async::RangeLock::Hold hold(writes_, op.from, op.to);
+    co_await hold.acquire();
+    if (!attached_) {  // detached while we waited
+        if (op.discard && !backing_->device().supports_discard()) co_return Result<void>{};
+        co_return co_await issue_to_backing(op, op.flags.fua);
+    }
+    co_return co_await modify_locked(op);
+}
+
+Task<Result<void>> CachedVolume::write(std::uint64_t sector, std::span<const std::byte> in,
+                                       WriteFlags flags) {
+    WriteOp op;
+    op.from = sector + offset();
+    op.to = op.from + in.size() / kSectorBytes;
+    op.data = in.data();
+    op.flags = flags;
+    co_return co_await start(op);
+}
+
+Task<Result<void>> CachedVolume::discard(std::uint64_t sector, std::uint64_t sectors) {
+    WriteOp op;
+    op.from = sector + offset();
+    op.to = op.from + sectors;
+    op.discard = true;
+    ++stats_.discards;
+    co_return co_await start(op);
+}
+
+Task<Result<void>> CachedVolume::write_zeroes(std::uint64_t sector, std::uint64_t sectors,
+                                              WriteFlags flags) {
+    WriteOp op;
+    op.from = sector + offset();
+    op.to = op.from + sectors;
+    op.flags = flags;
+    co_return co_await start(op);
+}
+
+Task<Result<void>> CachedVolume::start(WriteOp op) {
+    CO_OK(check_request(op.from - offset(), op.sectors(), true));
+    if (op.from == op.to) co_return Result<void>{};
+    const InFlight counted(*this);
+    if (!op.discard) {
+        ++stats_.writes;
+        stats_.written_sectors += op.sectors();
+    }
+    if (!attached_) {
+        ++stats_.write_reasons[static_cast<std::size_t>(Reason::no_set)];
+        co_return co_await write_direct(op);
+    }
+    services_.foreground();
+    if (aligned(op.from, op.to)) co_return co_await modify(op);
+    co_return co_await write_around_edges(op);
+}
+
+}  // namespace uc::core

@@ -1,0 +1,47 @@
+// Garbage collection. Space is accounted for as it changes, so what is left to collect are old
+// pointers: a pass walks all leaves, one at a time, drops stale keys where they pile up, joins
+// small leaves, and advances each bucket's last_gc, without which 8-bit generations would run out
+// (format sections 3.2, 6).
+#pragma once
+
+#include <cstdint>
+
+#include "alloc/bucket_table.h"
+#include "async/sync.h"
+#include "async/task.h"
+#include "base/result.h"
+#include "index/tree.h"
+
+namespace uc::gc {
+
+class Collector {
+public:
+    Collector(alloc::BucketTable& table, index::Tree& tree);
+
+    void run(async::TaskGroup& group);
+    void stop();
+    // Starts a pass soon.
+    void request();
+    // Counts data written to the cache: a pass is due after 1/16 of the device.
+    void inserted(std::uint64_t sectors);
+    // Runs a pass now, after one that is running.
+    Task<Result<void>> pass();
+
+    bool running() const { return running_; }
+    std::uint64_t passes() const { return passes_; }
+
+private:
+    Task<void> loop();
+
+    alloc::BucketTable& table_;
+    index::Tree& tree_;
+    async::Event wake_;
+    async::Mutex one_pass_;
+    std::uint64_t credit_ = 0;
+    bool requested_ = false;
+    bool running_ = false;
+    bool stopping_ = false;
+    std::uint64_t passes_ = 0;
+};
+
+}  // namespace uc::gc

@@ -1,0 +1,215 @@
+#include "writeback/writeback.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/buffer.h"
+#include "io/timed_wait.h"
+
+namespace uc::writeback {
+
+using ondisk::Key;
+
+namespace {
+constexpr std::uint64_t kRunSectors = 2048;     // one write to backing
+constexpr std::uint64_t kBatchSectors = 32768;  // between two flushes, at most
+constexpr std::size_t kBatchExtents = 512;
+constexpr std::uint64_t kInFlight = 32;
+constexpr Duration kRetry = std::chrono::seconds(5);
+
+}  // namespace
+
+Writeback::Writeback(Parts parts) : parts_(std::move(parts)) {}
+
+void Writeback::run(async::TaskGroup& group) {
+    group.spawn(loop());
+}
+
+void Writeback::stop() {
+    stopping_ = true;
+    wake_.notify();
+}
+
+Task<void> Writeback::loop() {
+    while (!stopping_) {
+        const Knobs knobs = parts_.knobs();
+        if (!dirty() || !knobs.running || hurried()) {
+            co_await wake_.wait();
+            continue;
+        }
+        wrapped_ = false;
+        const std::uint64_t rate = parts_.rate.rate();
+        const std::uint64_t most = knobs.paced
+                                       ? std::clamp<std::uint64_t>(rate, kRunSectors, kBatchSectors)
+                                       : kBatchSectors;
+        const Result<std::uint64_t> done = co_await batch(most);
+        if (!done || *done == 0) {
+            co_await io::TimedWait(parts_.clock, wake_, kRetry);
+            continue;
+        }
+        if (knobs.paced && !hurried()) {
+            co_await pace(*done);
+        }
+        // A whole round is done: let dirty data gather and merge.
+        if (wrapped_ && !hurried() && dirty() && !parts_.rate.unlimited()) {
+            co_await io::TimedWait(parts_.clock, wake_, std::chrono::seconds(knobs.delay_s));
+        }
+    }
+}
+
+Task<void> Writeback::pace(std::uint64_t sectors) {
+    parts_.rate.submitted(sectors, parts_.clock.now());
+    const Instant next = parts_.rate.next();
+    if (next > parts_.clock.now() && !stopping_) {
+        co_await io::TimedWait(parts_.clock, wake_, next - parts_.clock.now());
+    }
+}
+
+Task<Result<void>> Writeback::drain() {
+    ++draining_;
+    Result<void> result;
+    std::uint64_t fruitless = 0;
+    while (dirty() && result && fruitless < 2 && !stopping_) {
+        const Result<std::uint64_t> done = co_await batch(kBatchSectors);
+        if (!done) result = tl::unexpected(done.error());
+        fruitless = done && *done != 0 ? 0 : fruitless + 1;
+    }
+    --draining_;
+    wake_.notify();
+    if (result && dirty() && stopping_) result = fail(Errc::stopped, "the set is stopping");
+    if (result && dirty()) result = fail(Errc::io, "some dirty data could not be written back");
+    co_return result;
+}
+
+// Collects dirty extents from the cursor on, at most once round.
+Task<Result<void>> Writeback::choose(std::uint64_t max_sectors, std::vector<Run>& runs) {
+    std::uint64_t sectors = 0;
+    std::size_t extents = 0;
+    const auto take = [&](const Key& key) {
+        if (key.inode() != parts_.inode || !key.dirty() || parts_.table.stale(key.ptr())) return;
+        if (sectors >= max_sectors || extents >= kBatchExtents) return;
+        if (runs.empty() || runs.back().to != key.start() ||
+            runs.back().to - runs.back().from + key.size() > kRunSectors) {
+            runs.emplace_back();
+            runs.back().from = key.start();
+        }
+        runs.back().to = key.end();
+        runs.back().extents.push_back(key);
+        sectors += key.size();
+        ++extents;
+        cursor_ = key.end();
+    };
+    for (int round = 0; round < 2; ++round) {
+        ondisk::Pos at{parts_.inode, cursor_};
+        bool more = true;
+        while (more && at.inode == parts_.inode && sectors < max_sectors &&
+               extents < kBatchExtents) {
+            CO_TRY(const index::Tree::Visit visited, co_await parts_.tree.visit(at, take));
+            more = visited.more;
+        }
+        if (!runs.empty()) break;
+        wrapped_ = true;
+        cursor_ = 0;
+    }
+    co_return Result<void>{};
+}
+
+// Returns the sectors written back; 0: nothing could be.
+Task<Result<std::uint64_t>> Writeback::batch(std::uint64_t max_sectors) {
+    co_await one_batch_.lock();
+    const async::Mutex::Guard guard(one_batch_);
+    std::vector<Run> runs;
+    CO_OK(co_await choose(max_sectors, runs));
+    async::Semaphore slots(kInFlight);
+    async::TaskGroup group(parts_.executor);
+    for (Run& run : runs) {
+        co_await slots.acquire();
+        group.spawn(write_run(run, slots));
+    }
+    co_await group.drained();
+    std::uint64_t sectors = 0;
+    for (const Run& run : runs) {
+        if (run.written) sectors += run.to - run.from;
+        counters_.keys_failed += run.failed ? run.extents.size() : 0;
+    }
+    if (sectors == 0) co_return std::uint64_t{0};
+    if (!parts_.mutations.clear_dirty_before_backing_flush) {
+        CO_OK(co_await parts_.flush_backing());
+    }
+    CO_OK(co_await mark_clean(runs));
+    counters_.sectors += sectors;
+    co_return sectors;
+}
+
+Task<void> Writeback::write_run(Run& run, async::Semaphore& slots) {
+    async::RangeLock::Hold hold(parts_.backing_writes, run.from, run.to);
+    co_await hold.acquire();
+    const Result<void> copied = co_await copy_run(run);
+    run.failed = !copied;
+    slots.release();
+}
+
+Task<Result<void>> Writeback::copy_run(Run& run) {
+    // While we waited for the range some of it may have been overwritten or discarded. Take what is
+    // still there; the rest comes in a later batch.
+    const Key first = run.extents.front();
+    index::Pieces now;
+    while (!parts_.tree.try_lookup(parts_.inode, run.from, run.to, now)) {
+        CO_OK(co_await parts_.tree.fetch(parts_.inode, run.from, run.to));
+    }
+    std::uint64_t end = run.from;
+    std::vector<Key> extents;
+    for (const Key& key : now) {
+        if (key.start() != end || !key.dirty()) break;
+        extents.push_back(key);
+        end = key.end();
+    }
+    run.extents = std::move(extents);
+    run.to = end;
+    if (run.extents.empty()) co_return Result<void>{};
+    CHECK(run.from == first.start());
+    io::Buffer buffer((run.to - run.from) * kSectorBytes);
+    for (const Key& key : run.extents) parts_.allocator.pin(key.ptr());
+    Result<void> result;
+    for (const Key& key : run.extents) {
+        if (!result) break;
+        const auto part = buffer.span().subspan((key.start() - run.from) * kSectorBytes,
+                                                key.size() * kSectorBytes);
+        result = co_await parts_.cache.read(key.ptr().sector(), part);
+    }
+    for (const Key& key : run.extents) parts_.allocator.unpin(key.ptr());
+    CO_OK(result);
+    CO_OK(co_await parts_.backing.write(run.from, buffer.span()));
+    parts_.wrote_backing(run.from, run.to);
+    run.written = true;
+    co_return Result<void>{};
+}
+
+// Clears DIRTY where the same data is still there.
+Task<Result<void>> Writeback::mark_clean(const std::vector<Run>& runs) {
+    std::vector<Key> clean;
+    index::Pieces now;
+    for (const Run& run : runs) {
+        if (!run.written) continue;
+        while (!parts_.tree.prepared(parts_.inode, run.from, run.to)) {
+            CO_OK(co_await parts_.tree.prepare(parts_.inode, run.from, run.to));
+        }
+        CHECK(parts_.tree.try_lookup(parts_.inode, run.from, run.to, now));
+        clean.clear();
+        for (const Key& old : run.extents) {
+            for (const Key& key : now) {
+                if (key.end() <= old.start() || key.start() >= old.end() || !key.dirty()) continue;
+                const std::uint64_t from = std::max(key.start(), old.start());
+                Key part = key.part(from, std::min(key.end(), old.end()));
+                if (part.ptr() != old.ptr().advanced(from - old.start())) continue;
+                part.set_dirty(false);
+                clean.push_back(part);
+            }
+        }
+        if (!clean.empty()) parts_.tree.commit(clean);
+        counters_.keys_done += clean.size();
+    }
+    co_return Result<void>{};
+}
+
+}  // namespace uc::writeback

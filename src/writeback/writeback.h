@@ -1,0 +1,105 @@
+// Writes dirty data of one volume back to its backing device.
+//
+// A batch:  choose dirty extents in ascending order; join neighbours into runs
+//   ->      per run: hold its range against other writes to the backing device, look again whether
+//   it is
+//           still dirty, read it from the cache, write it to backing
+//   ->      flush the backing device once (weakness 11.3)
+//   ->      clear DIRTY where the extent is still the one that was written (compare and exchange),
+//   through
+//           the journal like every change
+// A write that comes meanwhile goes to the cache under another pointer, so the comparison fails and
+// its data stay dirty.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "alloc/allocator.h"
+#include "alloc/bucket_table.h"
+#include "async/range_lock.h"
+#include "async/sync.h"
+#include "async/task.h"
+#include "base/mutations.h"
+#include "base/result.h"
+#include "index/tree.h"
+#include "io/block_device.h"
+#include "io/clock.h"
+#include "policy/writeback_rate.h"
+
+namespace uc::writeback {
+
+struct Knobs {
+    bool running = true;
+    std::uint32_t delay_s = 30;
+    bool paced = true;  // false: as fast as it goes (writeback_percent 0)
+};
+
+struct Counters {
+    std::uint64_t keys_done = 0, keys_failed = 0, sectors = 0;
+};
+
+struct Parts {
+    async::Executor& executor;
+    io::Clock& clock;
+    io::BlockDevice& cache;
+    io::BlockDevice& backing;
+    index::Tree& tree;
+    alloc::BucketTable& table;
+    alloc::Allocator& allocator;
+    async::RangeLock& backing_writes;
+    std::uint64_t inode;
+    policy::WritebackRate& rate;
+    const Mutations& mutations;
+    // Flushes the backing device and accounts for it.
+    std::function<Task<Result<void>>()> flush_backing;
+    // Tells that sectors were written to backing and are not flushed yet.
+    std::function<void(std::uint64_t from, std::uint64_t to)> wrote_backing;
+    std::function<Knobs()> knobs;
+};
+
+class Writeback {
+public:
+    explicit Writeback(Parts parts);
+    Writeback(const Writeback&) = delete;
+    Writeback& operator=(const Writeback&) = delete;
+
+    void run(async::TaskGroup& group);
+    void stop();
+    // Dirty data appeared or knobs changed.
+    void kick() { wake_.notify(); }
+    // Full speed until nothing is dirty, or until an error makes that impossible.
+    Task<Result<void>> drain();
+
+    const Counters& counters() const { return counters_; }
+
+private:
+    struct Run {
+        std::uint64_t from = 0, to = 0;
+        std::vector<ondisk::Key> extents;  // ascending, contiguous
+        bool written = false;
+        bool failed = false;
+    };
+
+    bool dirty() const { return parts_.table.dirty_sectors(parts_.inode) != 0; }
+    bool hurried() const { return draining_ != 0; }
+    Task<void> loop();
+    Task<Result<std::uint64_t>> batch(std::uint64_t max_sectors);
+    Task<Result<void>> choose(std::uint64_t max_sectors, std::vector<Run>& runs);
+    Task<void> write_run(Run& run, async::Semaphore& slots);
+    Task<Result<void>> copy_run(Run& run);
+    Task<Result<void>> mark_clean(const std::vector<Run>& runs);
+    Task<void> pace(std::uint64_t sectors);
+
+    Parts parts_;
+    async::Event wake_;
+    async::Mutex one_batch_;
+    std::uint64_t cursor_ = 0;  // sector on the backing device
+    bool wrapped_ = false;
+    std::uint32_t draining_ = 0;
+    bool stopping_ = false;
+    Counters counters_;
+};
+
+}  // namespace uc::writeback
