@@ -61,7 +61,7 @@ void Load::draw_range(const Target& target, Op& op) {
     Rng& rng = machine_.rng();
     const std::uint64_t size = target.plan.sectors;
     std::uint64_t unit = machine_.plan().block_sectors;
-    if (rng.percent(phase_.unaligned_percent)) unit = 1;
+    if (rng.percent(phase_.unaligned_percent)) unit = target.plan.logical_block;
     const std::uint64_t longest = std::min<std::uint64_t>(phase_.max_sectors, size);
     const std::uint64_t shift = rng.below(4);  // short ones are frequent
     op.sectors = std::max<std::uint64_t>(rng.below(longest >> shift) / unit * unit, unit);

@@ -33,8 +33,10 @@ Machine::Machine(std::uint64_t seed, const Mutations& mutations)
     plan_.options.mutations = mutations;
     SimDiskOptions options;
     options.name = "cache";
+    // A device rarely ends with a whole bucket.
     options.sectors = plan_.nbuckets * plan_.bucket_sectors + rng().below(plan_.bucket_sectors);
     options.atomic_sectors = plan_.atomic_sectors;
+    options.logical_block_sectors = plan_.logical_block;
     options.supports_discard = rng().percent(50);
     cache_ = &world_.add_disk(options);
     format_cache();
@@ -71,6 +73,7 @@ void Machine::format_backing(Target& target) {
     options.name = target.label;
     options.sectors = target.plan.sectors + target.plan.data_offset;
     options.supports_discard = target.plan.discard;
+    options.logical_block_sectors = target.plan.logical_block;
     options.fastest = std::chrono::microseconds(100);
     options.slowest = std::chrono::milliseconds(8);
     target.backing = &world_.add_disk(options);

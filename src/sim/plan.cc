@@ -65,6 +65,7 @@ VolumePlan draw_volume(Rng& rng, std::uint64_t sectors, std::uint32_t block, boo
                                   {ondisk::CacheMode::writearound, 8},
                                   {ondisk::CacheMode::none, 4}}});
     volume.discard = rng.percent(50);
+    if (rng.percent(25)) volume.logical_block = block;
     return volume;
 }
 
@@ -79,6 +80,7 @@ Plan draw_plan(Rng& rng) {
     plan.replacement = static_cast<ondisk::Replacement>(rng.below(3));
     plan.discard = rng.percent(30);
     plan.atomic_sectors = rng.percent(50) ? plan.block_sectors : 8;
+    if (rng.percent(50)) plan.logical_block = plan.block_sectors;
     plan.options = draw_set_options(rng);
     plan.cycles = 3 + static_cast<unsigned>(rng.below(4));
     plan.faults = rng.percent(10);
@@ -103,11 +105,11 @@ Phase draw_phase(Rng& rng) {
                                    {{Phase::Pattern::random, 45},
                                     {Phase::Pattern::hot, 35},
                                     {Phase::Pattern::sequential, 20}}});
-    phase.ops = 20 + static_cast<unsigned>(rng.below(160));
+    phase.ops = 40 + static_cast<unsigned>(rng.below(400));
     phase.clients = pick(rng, std::array<unsigned, 5>{1, 2, 4, 8, 32});
     phase.max_sectors = weigh(rng, std::array<std::pair<std::uint32_t, unsigned>, 4>{
                                        {{8, 35}, {32, 35}, {128, 25}, {2048, 5}}});
-    if (phase.max_sectors == 2048) phase.ops = 10;
+    if (phase.max_sectors == 2048) phase.ops = 20;
     phase.unaligned_percent = pick(rng, std::array<unsigned, 4>{0, 0, 20, 100});
     phase.reads = pick(rng, std::array<unsigned, 4>{10, 30, 50, 80});
     phase.flushes = pick(rng, std::array<unsigned, 3>{1, 4, 10});

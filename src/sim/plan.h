@@ -18,6 +18,8 @@ struct VolumePlan {
     ondisk::CacheMode mode = ondisk::CacheMode::writethrough;
     core::VolumeOptions options;
     bool discard = false;  // the backing device supports it
+    // Of the backing device. Requests keep to it: smaller ones are a matter of the front end.
+    std::uint32_t logical_block = 1;
 };
 
 struct Plan {
@@ -26,7 +28,8 @@ struct Plan {
     std::uint64_t nbuckets = 577;
     ondisk::Replacement replacement = ondisk::Replacement::lru;
     bool discard = false;
-    std::uint32_t atomic_sectors = 1;  // of the cache device
+    std::uint32_t atomic_sectors = 1;  // of the cache device, like the next
+    std::uint32_t logical_block = 1;
     core::SetOptions options;
     std::vector<VolumePlan> volumes;
     unsigned cycles = 3;

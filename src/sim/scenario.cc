@@ -48,6 +48,8 @@ public:
 private:
     Ended live();
     Ended load_phase();
+    Ended phase_with_faults();
+    void add_faults();
     Ended administrate();
     Ended administrate_volume();
     Ended farewell();
@@ -67,7 +69,7 @@ private:
 };
 
 void Scenario::expect(const char* what, const Result<void>& result) {
-    if (result) return;
+    if (result || machine_.tolerant) return;
     machine_.fail(std::string(what) + " failed: " + name_of(result.error().code) + " (" +
                   result.error().what + ")");
 }
@@ -99,8 +101,9 @@ Ended Scenario::live() {
     const std::uint64_t phases = 1 + rng_.below(4);
     const std::uint64_t last = will_crash ? rng_.below(phases) : phases;
     for (std::uint64_t i = 0; i < phases; ++i) {
-        if (i == last) plan_crash(400);
-        ended = load_phase();
+        if (i == last) plan_crash(600);
+        const bool faults = machine_.plan().faults && rng_.percent(40);
+        ended = faults ? phase_with_faults() : load_phase();
         if (ended != Ended::done || machine_.failed()) return ended;
         ended = administrate();
         if (ended != Ended::done || machine_.failed()) return ended;
@@ -128,6 +131,32 @@ Ended Scenario::load_phase() {
         disk.storm(machine_.world().clock().now() + std::chrono::seconds(1), 50);
     }
     return machine_.perform_all(std::move(tasks));
+}
+
+void Scenario::add_faults() {
+    const auto& disks = machine_.world().disks();
+    for (std::uint64_t i = 1 + rng_.below(3); i > 0; --i) {
+        SimDisk& disk = *disks[rng_.below(disks.size())];
+        Fault fault;
+        fault.sectors = 1 + rng_.below(disk.size_sectors() / 8);
+        fault.sector = rng_.below(disk.size_sectors() - fault.sectors);
+        fault.reads = rng_.percent(60);
+        fault.writes = !fault.reads || rng_.percent(30);
+        fault.times = rng_.percent(80) ? 1 + static_cast<std::uint32_t>(rng_.below(5)) : 0;
+        disk.add_fault(fault);
+    }
+}
+
+// Requests may fail now; what was acknowledged must still be there when the set is opened again.
+Ended Scenario::phase_with_faults() {
+    machine_.log("  with faults");
+    machine_.tolerant = true;
+    add_faults();
+    const Ended ended = load_phase();
+    for (const auto& disk : machine_.world().disks()) disk->clear_faults();
+    machine_.tolerant = false;
+    if (ended != Ended::done || machine_.failed()) return ended;
+    return Ended::crash;
 }
 
 Ended Scenario::administrate() {
