@@ -70,6 +70,12 @@ TEST(Jset, WordsBehindTheHeaderKeysAreArbitrary) {
     expect_equal(decode_jset(bytes, kSetMagic).value(), vector_entry());
 }
 
+TEST(Jset, VersionIsKeptBecauseItTellsTheFormOfTheUuidTable) {
+    Jset jset = vector_entry();
+    jset.version = 0;
+    EXPECT_EQ(decode_jset(encoded(jset, 512), kSetMagic).value().version, 0u);
+}
+
 TEST(Jset, EntryOfAnotherSetIsNoEntry) {
     const auto bytes = encoded(vector_entry(), 512);
     EXPECT_EQ(decode_jset(bytes, kSetMagic + 1).error().code, Errc::not_found);
