@@ -22,6 +22,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "admin/busy_retry.h"
 #include "admin/control_requests.h"
 #include "admin/control_server.h"
 #include "admin/size_text.h"
@@ -80,7 +81,7 @@ public:
           executor_(env.executor) {}
 
     Task<void> run() {
-        Outcome<> ready = listen();
+        Outcome<> ready = co_await listen();
         if (ready) {
             Outcome<> opened = co_await served_.open();
             ready = std::move(opened);
@@ -101,19 +102,27 @@ public:
     int status() const { return status_; }
 
 private:
-    Outcome<> listen() {
+    Task<Outcome<>> listen() {
         std::error_code ignored;
         const std::filesystem::path socket(options_.control);
         std::filesystem::create_directories(socket.parent_path(), ignored);
-        auto server = ControlServer::listen(reactor_, executor_, options_.control, requests_);
-        if (!server && server.error().code == Errc::busy) {
-            return tl::unexpected(fmt::format(
-                "{}: another ubcache daemon listens there; choose another path with --control",
-                options_.control));
+        const BusyRetry retry(reactor_);
+        while (!control_) {
+            auto server = ControlServer::listen(reactor_, executor_, options_.control, requests_);
+            if (server) {
+                control_ = std::move(*server);
+            } else if (retry.worthwhile(server.error())) {
+                co_await retry.pause();
+            } else if (server.error().code == Errc::busy) {
+                co_return tl::unexpected(fmt::format(
+                    "{}: another ubcache daemon listens there; choose another path with "
+                    "--control",
+                    options_.control));
+            } else {
+                co_return tl::unexpected(explain(options_.control, server.error()));
+            }
         }
-        if (!server) return tl::unexpected(explain(options_.control, server.error()));
-        control_ = std::move(*server);
-        return {};
+        co_return Outcome<>();
     }
 
     void announce() {

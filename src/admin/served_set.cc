@@ -7,21 +7,30 @@
 #include <filesystem>
 
 #include "admin/attributes.h"
+#include "admin/busy_retry.h"
 
 namespace uc::admin {
 
 namespace {
 
-Outcome<std::unique_ptr<io::FileDevice>> open_device(io::UringReactor& reactor,
-                                                     const std::string& path, bool read_only) {
+using Endpoint = ServedSet::Endpoint;
+
+Task<Outcome<std::unique_ptr<io::FileDevice>>> open_device(io::UringReactor& reactor,
+                                                           std::string path, bool read_only) {
     io::OpenOptions options;
     options.read_only = read_only;
-    std::string message;
-    Result<std::unique_ptr<io::FileDevice>> device =
-        io::FileDevice::open(reactor, path, options, &message);
-    if (device) return std::move(*device);
-    if (!message.empty()) return tl::unexpected(message);
-    return tl::unexpected(explain(path, device.error()));
+    const BusyRetry retry(reactor);
+    for (;;) {
+        std::string message;
+        Result<std::unique_ptr<io::FileDevice>> device =
+            io::FileDevice::open(reactor, path, options, &message);
+        if (device) co_return std::move(*device);
+        if (!retry.worthwhile(device.error())) {
+            if (message.empty()) message = explain(path, device.error());
+            co_return tl::unexpected(message);
+        }
+        co_await retry.pause();
+    }
 }
 
 // A name that is good as an NBD export, as a file name, and on a terminal.
@@ -32,12 +41,6 @@ std::string plain_name(std::string name) {
     if (name.empty() || name == "." || name == "..") name = "volume";
     return name;
 }
-
-struct Endpoint {
-    std::string path;  // not empty: a unix socket
-    std::string host;
-    std::uint16_t port = 0;
-};
 
 Outcome<Endpoint> parse_endpoint(const std::string& text) {
     Endpoint endpoint;
@@ -66,7 +69,7 @@ ServedSet::ServedSet(core::Env env, io::UringReactor& reactor, const ServeOption
     : env_(env), reactor_(reactor), options_(options), serving_(env.executor) {}
 
 Task<Outcome<>> ServedSet::open() {
-    CO_TRY(cache_, open_device(reactor_, options_.cache, options_.read_only));
+    CO_TRY(cache_, co_await open_device(reactor_, options_.cache, options_.read_only));
     core::SetOptions set_options;
     set_options.read_only = options_.read_only;
     core::Report report;
@@ -89,7 +92,7 @@ Task<Outcome<>> ServedSet::open() {
             options_.cache));
     }
     CO_OK(co_await apply_set_options());
-    CO_OK(start_front_ends());
+    CO_OK(co_await start_front_ends());
     co_return Outcome<>();
 }
 
@@ -110,40 +113,64 @@ Task<Outcome<>> ServedSet::apply_set_options() {
     co_return Outcome<>();
 }
 
-Outcome<> ServedSet::start_nbd() {
-    TRY(const Endpoint endpoint, parse_endpoint(options_.nbd));
+Result<std::unique_ptr<frontend::NbdServer>> ServedSet::listen(const Endpoint& endpoint) {
+    if (!endpoint.path.empty()) {
+        return frontend::NbdServer::listen_unix(reactor_, env_.executor, endpoint.path);
+    }
     const auto reach =
         options_.nbd_anywhere ? frontend::Reach::anywhere : frontend::Reach::loopback;
-    auto server = endpoint.path.empty()
-                      ? frontend::NbdServer::listen_tcp(reactor_, env_.executor, endpoint.host,
-                                                        endpoint.port, reach)
-                      : frontend::NbdServer::listen_unix(reactor_, env_.executor, endpoint.path);
-    if (!server) return tl::unexpected(explain("--nbd " + options_.nbd, server.error()));
-    nbd_ = std::move(*server);
-    return {};
+    return frontend::NbdServer::listen_tcp(reactor_, env_.executor, endpoint.host, endpoint.port,
+                                           reach);
 }
 
-Outcome<> ServedSet::start_front_ends() {
-    if (!options_.nbd.empty()) {
-        TRY_OK(start_nbd());
+Task<Outcome<>> ServedSet::start_nbd() {
+    CO_TRY(const Endpoint endpoint, parse_endpoint(options_.nbd));
+    const BusyRetry retry(reactor_);
+    while (!nbd_) {
+        auto server = listen(endpoint);
+        if (server) {
+            nbd_ = std::move(*server);
+        } else if (retry.worthwhile(server.error())) {
+            co_await retry.pause();
+        } else {
+            co_return tl::unexpected(explain("--nbd " + options_.nbd, server.error()));
+        }
     }
-    if (!options_.fuse.empty()) {
-        std::error_code ignored;
-        std::filesystem::create_directories(options_.fuse, ignored);
+    co_return Outcome<>();
+}
+
+Task<Outcome<>> ServedSet::start_fuse() {
+    std::error_code ignored;
+    std::filesystem::create_directories(options_.fuse, ignored);
+    const frontend::FuseOptions fuse_options;
+    const BusyRetry retry(reactor_);
+    while (!fuse_) {
         std::string message;
         auto mounted = frontend::FuseExport::mount(reactor_, env_.executor, options_.fuse,
-                                                   frontend::FuseOptions{}, &message);
-        if (!mounted) {
-            const std::string what = "--fuse " + options_.fuse;
-            return tl::unexpected(message.empty() ? explain(what, mounted.error())
-                                                  : what + ": " + message);
+                                                   fuse_options, &message);
+        if (mounted) {
+            fuse_ = std::move(*mounted);
+        } else if (retry.worthwhile(mounted.error())) {
+            co_await retry.pause();
+        } else {
+            if (message.empty()) message = explain(options_.fuse, mounted.error());
+            co_return tl::unexpected("--fuse: " + message);
         }
-        fuse_ = std::move(*mounted);
+    }
+    co_return Outcome<>();
+}
+
+Task<Outcome<>> ServedSet::start_front_ends() {
+    if (!options_.nbd.empty()) {
+        CO_OK(co_await start_nbd());
+    }
+    if (!options_.fuse.empty()) {
+        CO_OK(co_await start_fuse());
     }
     update_exports();
     if (nbd_) serving_.spawn(nbd_->serve());
     if (fuse_) serving_.spawn(fuse_->serve());
-    return {};
+    co_return Outcome<>();
 }
 
 Task<Outcome<>> ServedSet::stop() {
@@ -161,7 +188,8 @@ Task<Outcome<>> ServedSet::stop() {
 
 Task<Outcome<std::string>> ServedSet::attach(std::string path, core::AttachMode mode) {
     if (stopping_) co_return tl::unexpected(std::string("the daemon is stopping"));
-    CO_TRY(std::unique_ptr<io::FileDevice> device, open_device(reactor_, path, options_.read_only));
+    CO_TRY(std::unique_ptr<io::FileDevice> device,
+           co_await open_device(reactor_, path, options_.read_only));
     core::Report report;
     Result<core::SetVolume*> added = co_await set_->add_backing(*device, mode, report);
     notes_.insert(notes_.end(), report.notes.begin(), report.notes.end());

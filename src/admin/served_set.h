@@ -39,6 +39,13 @@ struct ServedVolume {
 
 class ServedSet {
 public:
+    // Where NBD clients connect.
+    struct Endpoint {
+        std::string path;  // not empty: a unix socket
+        std::string host;
+        std::uint16_t port = 0;
+    };
+
     // Environment, reactor and options outlive it.
     ServedSet(core::Env env, io::UringReactor& reactor, const ServeOptions& options);
     ServedSet(const ServedSet&) = delete;
@@ -68,8 +75,10 @@ public:
     const std::vector<std::string>& notes() const { return notes_; }
 
 private:
-    Outcome<> start_front_ends();
-    Outcome<> start_nbd();
+    Task<Outcome<>> start_front_ends();
+    Task<Outcome<>> start_nbd();
+    Task<Outcome<>> start_fuse();
+    Result<std::unique_ptr<frontend::NbdServer>> listen(const Endpoint& endpoint);
     Task<Outcome<>> apply_set_options();
     void publish(core::SetVolume* volume);
     void update_exports();

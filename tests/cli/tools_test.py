@@ -63,8 +63,8 @@ class MakeBcacheLikeTheOriginal(ScratchTest):
         found = {}
         for name in ("c", "c2", "b", "b2"):
             data = self.bytes_of(name, 8192)
-            keep_set = data[4152:4168] if data[4152:4153] == b"\x11" else b""
-            found[name] = (data[:4096], data[4104:4136], keep_set, data[4168:])
+            chosen_set = data[4152:4168] == bytes.fromhex(SET.replace("-", ""))
+            found[name] = (data[:4096], data[4104:4136], chosen_set, data[4168:])
         return found
 
     @unittest.skipUnless(support.real("make-bcache"), "bcache-tools is not installed")
@@ -194,10 +194,8 @@ class UbcacheMake(ScratchTest):
 
     def test_names_what_it_does_not_overwrite(self):
         self.image("b", 64 * MIB)
-        cases = []
         if support.real("mkfs.ext4"):
             run("mkfs.ext4", "-q", self.path("b"))
-            cases.append("ext4")
             self.refused_naming("ext4")
         self.image("b", 64 * MIB)
         with open(self.path("b"), "r+b") as file:

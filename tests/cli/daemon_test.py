@@ -1,0 +1,255 @@
+"""The daemon on image files: serve, status, set, attach, flush, detach, stop; and hostile input."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+import support
+from support import ScratchTest, run, ubcache
+
+MIB = 1 << 20
+PATIENCE = 30  # seconds; only reached if something is broken
+
+
+def qemu_io(uri, *commands):
+    arguments = [word for command in commands for word in ("-c", command)]
+    result = run("qemu-io", "-f", "raw", *arguments, uri)
+    output = result.stdout + result.stderr
+    if result.returncode != 0 or b"rror" in output or b"failed" in output:
+        raise AssertionError(output.decode())
+
+
+class DaemonTest(ScratchTest):
+    """A set of one cache and one backing image; start() serves it."""
+
+    make_options = ("--writeback", "-l", "home")
+
+    def setUp(self):
+        super().setUp()
+        self.image("ssd", 64 * MIB)
+        self.image("disk", 128 * MIB)
+        made = ubcache("make", "-C", "ssd", "-B", "disk", *self.make_options, cwd=self.dir)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.control = self.path("control.sock")
+        self.uri = "nbd+unix:///home?socket=" + self.path("nbd.sock")
+        self.daemon = None
+
+    def start(self, *options, backing=("disk",), env=None):
+        command = [support.UBCACHE, "serve", "--cache", "ssd", "--control", self.control]
+        for name in backing:
+            command += ["--backing", name]
+        self.daemon = subprocess.Popen(command + list(options), cwd=self.dir, text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       env={**os.environ, **(env or {})})
+        self.addCleanup(self.kill, self.daemon)
+        said = []
+        for line in self.daemon.stdout:
+            said.append(line)
+            if line.startswith("ready"):
+                return "".join(said)
+        raise AssertionError("the daemon did not start: " + "".join(said))
+
+    @staticmethod
+    def kill(daemon):
+        if daemon.poll() is None:
+            daemon.kill()
+        daemon.wait()
+        daemon.stdout.close()
+
+    def ask(self, command, *arguments, code=0):
+        result = ubcache(command, "--control", self.control, *arguments, cwd=self.dir)
+        self.assertEqual(result.returncode, code, result.stderr.decode())
+        return result.stdout.decode() if code == 0 else result.stderr.decode()
+
+    def status(self):
+        return json.loads(self.ask("status", "--json"))
+
+    def volume(self):
+        return self.status()["volumes"][0]
+
+    def ended(self):
+        return self.daemon.wait(PATIENCE)
+
+
+@unittest.skipUnless(support.real("qemu-io"), "qemu-io is not installed")
+class Serving(DaemonTest):
+    def test_a_volume_from_write_to_an_image_without_cache(self):
+        said = self.start()
+        self.assertIn("home: 128.0 MiB, NBD " + self.uri, said)
+        self.ask("set", "writeback_running=0")
+        qemu_io(self.uri, "write -P 0x5a 1M 256k", "write -P 0xa5 64M 64k", "flush")
+        self.assertEqual(self.volume()["state"], "dirty")
+        self.assertGreaterEqual(self.volume()["dirty_bytes"], 320 << 10)
+        self.assertIn("0 bytes", self.ask("flush", "home") and self.ask("status"))
+        qemu_io(self.uri, "read -P 0x5a 1M 256k")
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        data = self.bytes_of("disk")
+        self.assertEqual(data[8192 + MIB:][:256 << 10], b"\x5a" * (256 << 10))
+        self.assertEqual(data[8192 + 64 * MIB:][:64 << 10], b"\xa5" * (64 << 10))
+
+    def test_data_survives_a_killed_daemon(self):
+        self.start()
+        qemu_io(self.uri, "write -P 0x11 0 512k", "flush")
+        self.kill(self.daemon)
+        self.start()
+        qemu_io(self.uri, "read -P 0x11 0 512k")
+        self.daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(self.ended(), 0)
+
+    def test_detach_writes_back_and_lets_go(self):
+        self.start()
+        qemu_io(self.uri, "write -P 0x22 0 64k", "flush")
+        self.ask("detach", "home")
+        qemu_io(self.uri, "read -P 0x22 0 64k")
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        shown = json.loads(ubcache("show", "--json", "disk", cwd=self.dir).stdout)[0]
+        self.assertEqual(shown["state"], "no cache")
+        self.assertEqual(self.bytes_of("disk")[8192:][:64 << 10], b"\x22" * (64 << 10))
+
+    def test_every_request_has_a_reason(self):
+        self.start()
+        qemu_io(self.uri, "write -P 1 0 64k", "read 0 64k", "read 8M 4k")
+        stats = self.volume()["stats"]
+        self.assertEqual(sum(stats["read_reasons"].values()), stats["reads"])
+        self.assertGreaterEqual(sum(stats["write_reasons"].values()), 1)
+        self.assertIn("went through the cache", self.ask("status"))
+
+
+class Administration(DaemonTest):
+    def test_attributes_take_suffixes_and_are_all_checked_first(self):
+        self.start()
+        self.ask("set", "sequential_cutoff=8M", "writeback_percent=20", "cache_mode=writethrough")
+        attributes = self.volume()["attributes"]
+        self.assertEqual(attributes["sequential_cutoff"], "8.0M")
+        self.assertEqual(attributes["writeback_percent"], "20")
+        self.assertEqual(attributes["cache_mode"], "[writethrough] writeback writearound none")
+        self.ask("set", "sequential_cutoff=1048576", "--volume", "home")
+        self.assertEqual(self.volume()["attributes"]["sequential_cutoff"], "1.0M")
+        refused = self.ask("set", "writeback_percent=5", "cache_mode=fast", code=1)
+        self.assertIn("writethrough, writeback, writearound or none", refused)
+        self.assertEqual(self.volume()["attributes"]["writeback_percent"], "20")
+        self.assertIn("no attribute", self.ask("set", "bogus=1", code=1))
+        self.assertIn("KEY=VALUE", self.ask("set", "cache_mode", code=1))
+        self.assertIn("there are: home", self.ask("set", "label=x", "--volume", "y", code=1))
+
+    def test_set_options_at_the_start(self):
+        self.start("--set-option", "sequential_cutoff=0", "--set-option", "journal_delay_ms=10")
+        self.assertEqual(self.volume()["attributes"]["sequential_cutoff"], "0.0k")
+        self.assertEqual(self.status()["set"]["attributes"]["journal_delay_ms"], "10")
+
+    def test_attach_refuses_foreign_devices_unless_forced(self):
+        self.start()
+        self.image("second", 32 * MIB)
+        self.assertIn("second", self.ask("attach", "second", code=1))
+        ubcache("make", "-B", "second", "-l", "other", cwd=self.dir)
+        self.assertIn("other: ", self.ask("attach", "second", "--force"))
+        names = [volume["name"] for volume in self.status()["volumes"]]
+        self.assertEqual(names, ["home", "other"])
+
+    def test_stop_by_command_and_by_signal(self):
+        self.start()
+        self.assertEqual(self.ask("stop", "--flush").strip(), "stopped")
+        self.assertEqual(self.ended(), 0)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.start()
+            self.daemon.send_signal(number)
+            self.assertEqual(self.ended(), 0)
+
+    def test_tells_the_service_manager_when_it_is_ready(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+            listener.bind(self.path("notify"))
+            listener.settimeout(PATIENCE)
+            self.start(env={"NOTIFY_SOCKET": self.path("notify")})
+            self.assertEqual(listener.recv(100), b"READY=1\n")
+
+    def test_read_only_changes_no_byte(self):
+        before = self.bytes_of("ssd"), self.bytes_of("disk")
+        # A blank set cannot be served read-only, so it is served once before.
+        self.start()
+        self.ask("stop")
+        self.ended()
+        before = self.bytes_of("ssd"), self.bytes_of("disk")
+        self.start("--read-only")
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        self.assertEqual((self.bytes_of("ssd"), self.bytes_of("disk")), before)
+
+
+class Refusals(DaemonTest):
+    def serve(self, *options):
+        return ubcache("serve", "--control", self.control, *options, cwd=self.dir)
+
+    def test_without_a_daemon_says_what_to_do(self):
+        for command in (["status"], ["gc"], ["set", "a=b"], ["flush"], ["stop"],
+                        ["attach", "x"], ["detach", "x"], ["create-volume", "1G"]):
+            result = ubcache(*command, "--control", self.path("nobody.sock"), cwd=self.dir)
+            self.assert_one_line_error(result, "nobody.sock", "ubcache serve")
+
+    def test_serve_explains_what_is_wrong(self):
+        self.assert_one_line_error(self.serve("--cache", "nope"), "nope")
+        self.image("blank", 64 * MIB)
+        self.assert_one_line_error(self.serve("--cache", "blank", "--backing", "disk"), "blank")
+        self.assert_one_line_error(self.serve("--cache", "ssd", "--backing", "blank"), "blank")
+        self.assert_one_line_error(
+            self.serve("--cache", "ssd", "--backing", "disk", "--nbd", "somewhere"), "HOST:PORT")
+        self.assertEqual(self.serve("--backing", "disk").returncode, 2)
+
+    def test_a_second_daemon_is_refused(self):
+        self.start()
+        self.assert_one_line_error(self.serve("--cache", "ssd", "--backing", "disk"), "--control")
+        other = ubcache("serve", "--control", self.path("other.sock"), "--cache", "ssd",
+                        "--backing", "disk", cwd=self.dir)
+        self.assert_one_line_error(other, "ssd")
+        made = ubcache("make", "--wipe-bcache", "-C", "ssd", cwd=self.dir)
+        self.assert_one_line_error(made, "ssd: is in use")
+
+    def test_hostile_lines_are_bounded(self):
+        self.start()
+        for text in (b"nonsense\n", b"[1]\n", b"{}\n", b'{"op":7}\n', b'{"op":"set"}\n',
+                     b'{"op":"set","values":[1]}\n', b'{"op":"set","values":{"cache_mode":{}}}\n',
+                     b'{"op":"flush","volume":"nobody"}\n', b'{"op":"create-volume"}\n',
+                     b"[" * 60000 + b"\n", b"\xff\xfe\n", b'{"op":"create-volume","size_bytes":-1}\n'):
+            answer = json.loads(self.send(text))
+            self.assertFalse(answer["ok"], text[:40])
+            self.assertTrue(answer["error"], text[:40])
+        self.assertIn("too long", json.loads(self.send(b"x" * 200000))["error"])
+        crowd = [self.connect() for _ in range(20)]
+        self.assertTrue(any(self.turned_away(client) for client in crowd[16:]))
+        for client in crowd:
+            client.close()
+        for _ in range(100):  # the daemon notices at its own pace
+            if "volumes" in self.try_status():
+                return
+            time.sleep(0.05)
+        self.fail("the daemon no longer answers")
+
+    def connect(self):
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(PATIENCE)
+        client.connect(self.control)
+        return client
+
+    def send(self, text):
+        with self.connect() as client:
+            try:
+                client.sendall(text)
+            except BrokenPipeError:
+                pass
+            return client.makefile("rb").readline()
+
+    @staticmethod
+    def turned_away(client):
+        return b"too many connections" in client.makefile("rb").readline()
+
+    def try_status(self):
+        return ubcache("status", "--json", "--control", self.control).stdout.decode()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
