@@ -73,17 +73,18 @@ std::string human_signed(std::int64_t value) {
 }
 
 std::string pretty_size(std::uint64_t bytes) {
+    constexpr double kRoundsUp = 1023.95;  // prints as 1024.0
     if (bytes < 1024) return fmt::format("{} bytes", bytes);
     std::size_t unit = 0;
     std::uint64_t scale = 1024;
-    while (unit + 1 < kUnits.size() - 2 && bytes / scale >= 1024) {
+    const auto quotient = [&] { return static_cast<double>(bytes) / static_cast<double>(scale); };
+    while (unit + 1 < kUnits.size() - 2 && quotient() >= kRoundsUp) {
         scale *= 1024;
         ++unit;
     }
     const char letter = unit == 0 ? 'K' : kUnits[unit];
     if (bytes % scale == 0) return fmt::format("{} {}iB", bytes / scale, letter);
-    return fmt::format("{:.1f} {}iB", static_cast<double>(bytes) / static_cast<double>(scale),
-                       letter);
+    return fmt::format("{:.1f} {}iB", quotient(), letter);
 }
 
 std::string pretty_seconds(std::uint64_t seconds) {

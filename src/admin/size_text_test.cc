@@ -35,6 +35,7 @@ TEST(SizeText, PrintsSizesAndTimesForPeople) {
     EXPECT_EQ(pretty_size(100), "100 bytes");
     EXPECT_EQ(pretty_size(4096), "4 KiB");
     EXPECT_EQ(pretty_size(std::uint64_t{1536} << 20), "1.5 GiB");
+    EXPECT_EQ(pretty_size((std::uint64_t{1} << 30) - 8192), "1.0 GiB");
     EXPECT_EQ(pretty_seconds(45), "45 s");
     EXPECT_EQ(pretty_seconds(200), "3 min 20 s");
     EXPECT_EQ(pretty_seconds(7500), "2 h 5 min");

@@ -89,6 +89,18 @@ std::string reasons_text(const char* what, const json& reasons) {
     return out;
 }
 
+std::uint64_t bypassed_requests(const json& stats) {
+    std::uint64_t count = 0;
+    for (const char* kind : {"read_reasons", "write_reasons"}) {
+        for (const auto& [name, requests] : member(stats, kind).items()) {
+            if (name != "cached" && requests.is_number_unsigned()) {
+                count += requests.get<std::uint64_t>();
+            }
+        }
+    }
+    return count;
+}
+
 std::string volume_text(const json& volume) {
     const json& stats = member(volume, "stats");
     const auto flash = volume.find("flash_only");
@@ -112,8 +124,7 @@ std::string volume_text(const json& volume) {
                        number(stats, "cache_hits") + number(stats, "cache_misses"),
                        number(stats, "hit_ratio_percent"));
     out += fmt::format("  bypassed      {} in {} requests\n",
-                       pretty_size(number(stats, "bypassed_bytes")),
-                       number(stats, "cache_bypass_hits") + number(stats, "cache_bypass_misses"));
+                       pretty_size(number(stats, "bypassed_bytes")), bypassed_requests(stats));
     if (number(stats, "io_errors") != 0) {
         out += fmt::format("  I/O errors    {}\n", number(stats, "io_errors"));
     }
