@@ -183,7 +183,7 @@ constexpr auto kTable = std::to_array<Attribute>({
         [](const Target& t) { return number(options(t).writeback_rate_sectors); },
         [](const Target& t, std::uint64_t n) { options(t).writeback_rate_sectors = n; }, 1, kMax32),
     knob(
-        "writeback_rate_minimum", Scope::volume, Format::decimal,
+        "writeback_rate_minimum", Scope::volume, Format::plain_rate,
         [](const Target& t) { return number(options(t).writeback_rate_minimum_sectors); },
         [](const Target& t, std::uint64_t n) { options(t).writeback_rate_minimum_sectors = n; }, 1,
         kMax32),
@@ -229,7 +229,8 @@ Result<Value> parse_number(const Attribute& attribute, std::string_view words) {
     if (!parsed) return fail(Errc::invalid, "a number is expected, e.g. 10 or 4M");
     std::uint64_t n = *parsed;
     const bool suffix = words.find_first_not_of("0123456789 \n") != std::string_view::npos;
-    if (attribute.format == Format::rate && suffix) n /= kSectorBytes;
+    const bool rate = attribute.format == Format::rate || attribute.format == Format::plain_rate;
+    if (rate && suffix) n /= kSectorBytes;
     return number(std::clamp(n, attribute.min, attribute.max));
 }
 
@@ -259,6 +260,7 @@ const Attribute* find_attribute(std::string_view name) {
 std::string format_value(const Attribute& attribute, const AttributeValue& value) {
     switch (attribute.format) {
         case Format::decimal:
+        case Format::plain_rate:
             return fmt::format("{}", value.number);
         case Format::human:
             return human(value.number);

@@ -28,10 +28,11 @@ struct Attribute {
     enum class Scope : std::uint8_t { set, cache, volume };
     enum class Format : std::uint8_t {
         decimal,
-        human,   // bytes in the kernel's "h" format
-        rate,    // sectors per second, shown as bytes in "h"; written as sectors, or bytes with
-                 // suffix
-        choice,  // words, the current one in brackets
+        human,  // bytes in the kernel's "h" format
+        // Sectors per second if written as a plain number, bytes per second with a suffix.
+        rate,        // shown as bytes in "h"
+        plain_rate,  // shown as sectors
+        choice,      // words, the current one in brackets
         text,
     };
 

@@ -38,6 +38,8 @@ TEST(Attributes, AcceptSuffixesAndPlainIntegers) {
 TEST(Attributes, TakeAWriteBackRateInSectorsOrWithSuffixInBytes) {
     EXPECT_EQ(parsed("writeback_rate", "1024"), 1024u);
     EXPECT_EQ(parsed("writeback_rate", "1M"), 2048u);
+    EXPECT_EQ(parsed("writeback_rate_minimum", "64"), 64u);
+    EXPECT_EQ(parsed("writeback_rate_minimum", "64k"), 128u);
 }
 
 TEST(Attributes, ClampNumbersToTheirRange) {

@@ -121,6 +121,74 @@ class Serving(DaemonTest):
         self.assertIn("went through the cache", self.ask("status"))
 
 
+    def test_stop_does_not_wait_for_a_flush(self):
+        self.start()
+        self.ask("set", "writeback_running=0", "sequential_cutoff=0")
+        qemu_io(self.uri, "write -P 3 0 32M", "flush")
+        flush = subprocess.Popen([support.UBCACHE, "flush", "--control", self.control],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        flush.wait(PATIENCE)
+        self.start()
+        qemu_io(self.uri, "read -P 3 0 32M")
+
+    def test_volumes_that_live_on_the_cache_alone(self):
+        self.start()
+        line = self.ask("create-volume", "8M", "--label", "scratch")
+        self.assertIn("scratch: 8 MiB", line)
+        self.assertIn("cannot be detached", self.ask("detach", "scratch", code=1))
+        uri = self.uri.replace("home", "scratch")
+        qemu_io(uri, "write -P 9 1M 1M", "flush")
+        self.ask("stop")
+        self.ended()
+        self.start(backing=())
+        qemu_io(uri, "read -P 9 1M 1M", "read -P 0 4M 1M")
+        self.assertTrue(self.volume()["flash_only"])
+
+    def test_serves_over_tcp_on_the_loopback_interface(self):
+        said = self.start("--nbd", "localhost:0")
+        uri = next(word for word in said.split() if word.startswith("nbd://"))
+        qemu_io(uri, "write -P 4 0 4k", "read -P 4 0 4k")
+        refused = ubcache("serve", "--cache", "ssd", "--backing", "disk", "--nbd", "0.0.0.0:0",
+                          "--control", self.path("other.sock"), cwd=self.dir)
+        self.assert_one_line_error(refused)
+
+
+@unittest.skipUnless(os.path.exists("/dev/fuse") and os.geteuid() == 0, "no FUSE, or not root")
+class Files(DaemonTest):
+    def test_volumes_appear_as_files(self):
+        said = self.start("--fuse", self.path("mnt"))
+        self.addCleanup(run, "umount", "-lq", self.path("mnt"))
+        self.assertIn("file " + self.path("mnt/home"), said)
+        with open(self.path("mnt/home"), "r+b") as file:
+            file.seek(MIB)
+            file.write(b"\x77" * 4096)
+            os.fsync(file.fileno())
+        self.ask("stop", "--flush")
+        self.assertEqual(self.ended(), 0)
+        self.assertEqual(self.bytes_of("disk")[8192 + MIB:][:4096], b"\x77" * 4096)
+
+
+class SeveralBackingDevices(DaemonTest):
+    def test_are_served_side_by_side_under_different_names(self):
+        for name in ("second", "third"):
+            self.image(name, 32 * MIB)
+            ubcache("make", "-B", name, "-l", "home", cwd=self.dir)
+        self.start("--attach", backing=("disk", "second", "third"))
+        volumes = self.status()["volumes"]
+        names = [v["name"] for v in volumes]
+        self.assertEqual((names[0], len(set(names))), ("home", 3))
+        self.assertEqual([v["state"] for v in volumes], ["clean"] * 3)
+        self.ask("set", "label=away", "--volume", names[1])
+        self.assertEqual([v["label"] for v in self.status()["volumes"]], ["home", "away", "home"])
+        self.ask("set", "cache_replacement_policy=fifo")
+        self.ask("stop")
+        self.ended()
+        shown = json.loads(ubcache("show", "--json", "ssd", "second", cwd=self.dir).stdout)
+        self.assertEqual((shown[0]["replacement"], shown[1]["label"]), ("fifo", "away"))
+
+
 class Administration(DaemonTest):
     def test_attributes_take_suffixes_and_are_all_checked_first(self):
         self.start()
