@@ -18,8 +18,10 @@ Allocator::Allocator(BucketTable& table) : table_(table) {
 void Allocator::list_unreferenced() {
     for (BucketIndex b = 0; b < table_.size(); ++b) {
         Bucket& bucket = table_.at(b);
-        if (bucket.use == Use::data && bucket.live == 0) table_.set_use(b, Use::none);
         if (bucket.use != Use::none || bucket.live != 0 || bucket.pins != 0) continue;
+        // Only overridden keys point here. They are still on disk, so the new generation must be durable
+        // before the bucket is used: the reclaimer sees to it.
+        if (bucket.seen) continue;
         if (bucket.gen.distance_from(bucket.last_gc) >= kMaxGenDistance) continue;
         bucket.gen = bucket.gen.next();
         bucket.listed = true;

@@ -98,6 +98,9 @@ public:
     // Not empty: the set has failed (journal or node writes); says why.
     virtual const std::string& failure() const = 0;
 
+    // One line on what the parts of the set are waiting for, for reports of a stall.
+    virtual std::string describe() const = 0;
+
     // Tests and simulator: walks everything in memory and on the cache device and returns the
     // broken rules of section 13.5 and of the incremental accounts. Empty = sound. Needs a quiet
     // set.

@@ -38,6 +38,7 @@ CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::Bloc
         .inode = identity_.inode,
         .rate = rate_,
         .mutations = services_.options.mutations,
+        .flush_keys = [this] { return flush_keys(); },
         .flush_backing = [this] { return flush_backing(); },
         .wrote_backing = [this](std::uint64_t from,
                                 std::uint64_t to) { backing_->wrote(from, to); },

@@ -73,6 +73,7 @@ public:
     Task<Result<void>> write_back_all() override;
 
     bool attached() const { return attached_; }
+    std::uint64_t requests_in_flight() const { return in_flight_; }
     Backing* backing() { return backing_ ? &*backing_ : nullptr; }
     const VolumeIdentity& identity() const { return identity_; }
     void foreground_io() { rate_.foreground_io(); }
@@ -147,6 +148,7 @@ private:
     Reason decide(policy::BypassFacts& facts);
     Task<Result<void>> read_cached(std::uint64_t from, std::uint64_t to, std::byte* out,
                                    Reason reason);
+    Task<Result<void>> read_widened(std::uint64_t sector, std::uint64_t sectors, std::byte* out);
     Task<Result<void>> read_hit(ondisk::Key extent, std::byte* out, bool& raced);
     Task<void> read_part(ReadPart& part, std::byte* out);
     std::vector<ReadPart> parts_of(const index::Pieces& pieces, std::uint64_t from,
@@ -184,6 +186,7 @@ private:
     Task<void> become_clean();
     Task<void> housekeeping();
     void update_rate();
+    Task<Result<void>> flush_keys();
     Task<Result<void>> flush_journal();
     Task<Result<void>> flush_backing();
 

@@ -16,10 +16,15 @@ namespace uc::core {
 
 using ondisk::BackingState;
 
-Task<Result<void>> CachedVolume::flush_journal() {
-    const bool durable = services_.journal.durable_seq() >= flush_seq_;
-    if (durable || services_.options.mutations.ack_before_key) co_return Result<void>{};
+// Every dirty key and record of this volume so far.
+Task<Result<void>> CachedVolume::flush_keys() {
+    if (services_.journal.durable_seq() >= flush_seq_) co_return Result<void>{};
     co_return co_await services_.journal.flush(flush_seq_);
+}
+
+Task<Result<void>> CachedVolume::flush_journal() {
+    if (services_.options.mutations.ack_before_key) co_return Result<void>{};
+    co_return co_await flush_keys();
 }
 
 Task<Result<void>> CachedVolume::flush_backing() {

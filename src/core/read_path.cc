@@ -93,14 +93,33 @@ void CachedVolume::sample(Instant start, std::uint32_t threshold_us) {
     services_.congestion.sample(now - start, threshold_us, now);
 }
 
+// A part of a block of a cache device that only reads whole ones.
+Task<Result<void>> CachedVolume::read_widened(std::uint64_t sector, std::uint64_t sectors,
+                                              std::byte* out) {
+    const std::uint32_t logical = services_.cache.logical_block_sectors();
+    const std::uint64_t from = sector / logical * logical;
+    const std::uint64_t to = div_ceil<std::uint64_t>(sector + sectors, logical) * logical;
+    io::Buffer whole((to - from) * kSectorBytes);
+    CO_OK(co_await services_.cache.read(from, whole.span()));
+    std::memcpy(out, whole.data() + (sector - from) * kSectorBytes, sectors * kSectorBytes);
+    co_return Result<void>{};
+}
+
 // One extent from the cache.
 Task<Result<void>> CachedVolume::read_hit(Key extent, std::byte* out, bool& raced) {
     alloc::BucketTable& table = services_.table;
     table.touch(table.bucket_of(extent.ptr()));
     const std::uint32_t threshold = services_.options.congested_read_threshold_us;
     const Instant start = threshold != 0 ? services_.clock.now() : Instant{};
-    const std::span<std::byte> into(out, extent.size() * kSectorBytes);
-    const Result<void> read = co_await services_.cache.read(extent.ptr().sector(), into);
+    const std::uint64_t sector = extent.ptr().sector();
+    const std::uint32_t logical = services_.cache.logical_block_sectors();
+    Result<void> read;
+    if (sector % logical == 0 && extent.size() % logical == 0) {
+        const std::span<std::byte> into(out, extent.size() * kSectorBytes);
+        read = co_await services_.cache.read(sector, into);
+    } else {
+        read = co_await read_widened(sector, extent.size(), out);
+    }
     if (threshold != 0) sample(start, threshold);
     raced = table.stale(extent.ptr());
     stats_.cache_read_races += raced;
@@ -161,7 +180,13 @@ Task<Result<void>> CachedVolume::recover_part(ReadPart& part, std::byte* out) {
 // Removes an extent whose data cannot be read, where it is still there and clean.
 Task<Result<void>> CachedVolume::drop_extent(Key extent) {
     index::Tree& tree = services_.tree;
-    const std::uint64_t from = extent.start();
+    // The request may have been for a part of a block; keys are whole blocks.
+    const std::uint32_t block = services_.table.geometry().block_sectors;
+    const std::uint64_t from = extent.start() / block * block;
+    const std::uint64_t before = extent.start() - from;
+    extent.set_end(div_ceil<std::uint64_t>(extent.end(), block) * block);
+    extent.set_size(static_cast<std::uint32_t>(extent.end() - from));
+    extent.set_ptr(ondisk::Ptr(extent.ptr().raw() - (before << 8)));
     while (!tree.prepared(identity_.inode, from, extent.end())) {
         CO_OK(co_await tree.prepare(identity_.inode, from, extent.end()));
     }

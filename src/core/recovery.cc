@@ -20,6 +20,8 @@ using ondisk::Key;
 
 namespace {
 
+// Below this a node cannot be appended to and a journal slot holds a single entry.
+constexpr std::uint32_t kMinBlocks = 4;
 constexpr unsigned kMaxDepth = 8;  // more than any device can need
 
 ondisk::Geometry geometry_of(const ondisk::Superblock& superblock) {
@@ -111,6 +113,12 @@ Task<Result<std::unique_ptr<CacheSet>>> CacheSet::open(Env env, io::BlockDevice&
 }
 
 Task<Result<void>> SetImpl::recover(Report& report) {
+    if (geometry_.bucket_sectors < kMinBlocks * geometry_.block_sectors && !options_.read_only) {
+        co_return refuse(report, cache_.name(),
+                         fmt::format("a bucket has fewer than {} blocks: such sets can only be opened "
+                                     "read-only", kMinBlocks),
+                         Error{Errc::unsupported, 0, "bucket too small"});
+    }
     journal::Recovered recovered;
     const Result<void> ring =
         co_await journal::read_ring(cache_, geometry_, magic_, superblock_.discard(), recovered);
@@ -206,6 +214,11 @@ Task<Result<void>> SetImpl::zero_journal() {
 
 // Everything is durable before the superblock says that there is a set (13.4).
 Task<Result<void>> SetImpl::initialise(Report& report) {
+    if (geometry_.bucket_sectors < kMinBlocks * geometry_.block_sectors) {
+        co_return refuse(report, cache_.name(),
+                         fmt::format("a bucket must have at least {} blocks", kMinBlocks),
+                         Error{Errc::unsupported, 0, "bucket too small"});
+    }
     report.notes.push_back("the cache is blank: a new set is initialised on it");
     superblock_.keys = static_cast<std::uint16_t>(geometry_.njournal);
     for (std::uint32_t i = 0; i < geometry_.njournal; ++i) {

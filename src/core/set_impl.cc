@@ -128,6 +128,19 @@ const std::string& SetImpl::failure() const {
     return failure_;
 }
 
+std::string SetImpl::describe() const {
+    std::string text = fmt::format(
+        "journal open {} durable {} oldest pinned {} room {}; free {} of {} wanted {}; {}",
+        journal_.open_seq(), journal_.durable_seq(), journal_.oldest_pinned(), journal_.has_room(),
+        allocator_.free_buckets(), table_.size(), allocator_.wanted(), tree_.describe());
+    for (const auto& volume : volumes_) {
+        text += fmt::format("; {}: {} requests, {} dirty, state {}", volume->name(),
+                            volume->requests_in_flight(), volume->dirty_sectors(),
+                            ondisk::name_of(volume->state()));
+    }
+    return text;
+}
+
 // Counts everything anew from the index.
 Task<Result<void>> SetImpl::walk_accounts(std::vector<alloc::Bucket>& walked) {
     walked.assign(table_.size(), alloc::Bucket{});

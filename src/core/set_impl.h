@@ -46,6 +46,7 @@ public:
     std::uint64_t root_usage_percent() const override;
     BucketCounts bucket_counts() const override;
     const std::string& failure() const override;
+    std::string describe() const override;
     Task<std::vector<std::string>> check_invariants() override;
 
 private:

@@ -308,6 +308,7 @@ Task<Result<void>> CachedVolume::write_unaligned(WriteOp op) {
     op.from = hull_from;
     op.to = hull_to;
     op.data = whole.data();
+    op.discard = false;
     co_return co_await modify_locked(op);
 }
 
@@ -329,15 +330,17 @@ Task<Result<void>> CachedVolume::write_around_edges(WriteOp op) {
     // Zeroes and discards: the middle as a whole, zeroes at the edges by hand.
     const std::uint64_t first = div_ceil<std::uint64_t>(op.from, block) * block;
     const std::uint64_t last = op.to / block * block;
+    // A flash-only volume promises zeroes after a discard, to the sector.
+    const bool leave_edges = op.discard && backing_;
     if (first >= last) {
-        if (op.discard) co_return Result<void>{};
+        if (leave_edges) co_return Result<void>{};
         co_return co_await write_unaligned(op);
     }
     WriteOp middle = op;
     middle.from = first;
     middle.to = last;
     CO_OK(co_await modify(middle));
-    if (op.discard) co_return Result<void>{};
+    if (leave_edges) co_return Result<void>{};
     WriteOp edge = op;
     edge.to = first;
     if (edge.from < edge.to) {

@@ -41,6 +41,7 @@ Task<void> Reclaimer::loop() {
         const Result<void> done = co_await pass(wanted);
         if (!done) {
             failed_ = true;
+            parts_.journal.give_up();
             parts_.allocator.shut_down();
             co_return;
         }
@@ -67,11 +68,12 @@ Task<Result<void>> Reclaimer::pass(std::uint64_t wanted) {
 
 // What was chosen may have been used again while the scan went on.
 void Reclaimer::invalidate(std::vector<BucketIndex>& victims) {
-    std::erase_if(victims, [this](BucketIndex b) { return !parts_.table.reclaimable(b); });
-    for (const BucketIndex victim : victims) {
+    std::erase_if(victims, [this](BucketIndex victim) {
+        if (!parts_.table.reclaimable(victim)) return true;  // also what is in the list twice
         parts_.table.invalidate(victim);
         parts_.table.at(victim).listed = true;
-    }
+        return false;
+    });
     invalidated_ += victims.size();
 }
 

@@ -15,6 +15,11 @@ std::vector<const Node*> Tree::nodes_in_memory() const {
     return nodes;
 }
 
+std::string Tree::describe() const {
+    return fmt::format("{} nodes, {} bytes, {} leaves to write, {} writes under way, wanted up to {}",
+                       nodes_.size(), memory_, pinned_.size(), writes_in_background_, wanted_seq_);
+}
+
 void Tree::check_invariants(std::vector<std::string>& broken) const {
     for (const auto& [id, node] : nodes_) {
         const std::uint64_t at = parts_.table.bucket_of(node->key.ptr());

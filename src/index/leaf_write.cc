@@ -100,9 +100,9 @@ Task<Result<void>> Tree::rewrite_leaf(Node& leaf) {
     const std::vector<Key> keys(leaf.extents.begin(), leaf.extents.end());
     const JournalSeq newest = leaf.newest;
     leaf.unwritten.clear();
-    const JournalSeq pin = take_pin(leaf);
-    CO_OK(co_await flush_data(newest));
     Change change;
+    change.pins.push_back(take_pin(leaf));
+    CO_OK(co_await flush_data(newest));
     change.steps.emplace_back();
     change.steps.back().olds.push_back(&leaf);
     CO_OK(co_await write_nodes(0, keys, leaf.pos(), change.steps.back().fresh));
@@ -110,7 +110,6 @@ Task<Result<void>> Tree::rewrite_leaf(Node& leaf) {
     apply(change);
     leaf.must_rewrite = false;
     ++stats_.rewrites;
-    if (pin != 0) parts_.journal.unpin(pin);
     co_return Result<void>{};
 }
 
@@ -202,8 +201,10 @@ void Tree::stop() {
     progress_.notify();
 }
 
+// Without the index nothing of the set can go on.
 void Tree::fail_set() {
     failed_ = true;
+    parts_.journal.give_up();
     kick_.notify();
     progress_.notify();
 }

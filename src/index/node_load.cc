@@ -148,7 +148,10 @@ void Tree::note(const Key& key, unsigned level) {
     if (!key.has_ptr() || !key.ptr().available()) return;
     alloc::Bucket& bucket = parts_.table.of(key.ptr());
     const Gen gen = key.ptr().gen();
-    if (!parts_.table.stale(key.ptr())) bucket.gen = bucket.durable_gen = gen;
+    if (!parts_.table.stale(key.ptr())) {
+        bucket.gen = bucket.durable_gen = gen;
+        bucket.seen = true;
+    }
     const bool record = level > 0 && key.pos() == ondisk::kPosZero;
     if (!record && bucket.last_gc.newer_than(gen) != 0) bucket.last_gc = gen;
 }

@@ -95,7 +95,8 @@ Task<Result<bool>> Tree::install_in_parent(Node& parent, const Replacement& step
     }
     std::vector<Key> keys;
     for (const auto& [pos, child] : parent.children) {
-        const auto is_old = [&child](const Node* old) { return old == child.node; };
+        const Node* const node = child.node;
+        const auto is_old = [node](const Node* old) { return old == node; };
         if (std::ranges::none_of(step.olds, is_old)) keys.push_back(child.key);
     }
     for (const Fresh& fresh : step.fresh) keys.push_back(fresh.key);
@@ -118,7 +119,15 @@ Task<Result<void>> Tree::install_root(Change& change) {
         root = change.root.key;
     }
     parts_.journal.set_btree_root(root, static_cast<std::uint16_t>(level));
+    drop_pins(change);
     co_return co_await parts_.journal.flush(parts_.journal.open_seq());
+}
+
+void Tree::drop_pins(Change& change) {
+    for (const JournalSeq pin : change.pins) {
+        if (pin != 0) parts_.journal.unpin(pin);
+    }
+    change.pins.clear();
 }
 
 Task<Result<void>> Tree::install(Change& change) {
@@ -215,6 +224,7 @@ void Tree::apply_step(const Replacement& step, std::vector<Child>& pieces) {
 }
 
 void Tree::apply(Change& change) {
+    drop_pins(change);
     std::vector<Child> pieces;
     for (const Replacement& step : change.steps) {
         pieces.clear();
@@ -241,10 +251,10 @@ Task<Result<void>> Tree::merge(Node& left, Node& right) {
     const JournalSeq newest = std::max(left.newest, right.newest);
     left.unwritten.clear();
     right.unwritten.clear();
-    const JournalSeq pin_left = take_pin(left);
-    const JournalSeq pin_right = take_pin(right);
-    CO_OK(co_await flush_data(newest));
     Change change;
+    change.pins = {take_pin(left)};
+    change.pins.push_back(take_pin(right));
+    CO_OK(co_await flush_data(newest));
     change.steps.emplace_back();
     change.steps.back().olds.push_back(&left);
     change.steps.back().olds.push_back(&right);
@@ -252,8 +262,6 @@ Task<Result<void>> Tree::merge(Node& left, Node& right) {
     CO_OK(co_await install(change));
     apply(change);
     ++stats_.merges;
-    if (pin_left != 0) parts_.journal.unpin(pin_left);
-    if (pin_right != 0) parts_.journal.unpin(pin_right);
     co_return Result<void>{};
 }
 

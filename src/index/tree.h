@@ -128,6 +128,7 @@ public:
     std::size_t keys_per_node() const { return keys_per_node_; }
     const TreeStats& stats() const { return stats_; }
     bool failed() const { return failed_; }
+    std::string describe() const;
     std::vector<const Node*> nodes_in_memory() const;
     // Sound structure of what is in memory; broken rules are appended.
     void check_invariants(std::vector<std::string>& broken) const;
@@ -146,6 +147,9 @@ private:
         std::vector<Replacement> steps;
         bool new_root = false;
         Fresh root;
+        // Pins of the keys that the change makes durable. A change of the root drops them in the same entry
+        // that names the new root, so that the last free block of the ring can free the others.
+        std::vector<JournalSeq> pins;
     };
 
     // descent.cc
@@ -192,6 +196,7 @@ private:
     Task<Result<bool>> install_in_parent(Node& parent, const Replacement& step, Replacement& above);
     Task<Result<void>> install_root(Change& change);
     void apply(Change& change);
+    void drop_pins(Change& change);
     void apply_step(const Replacement& step, std::vector<Child>& pieces);
     void split_in_memory(Node& node, const std::vector<Fresh>& fresh, std::vector<Child>& pieces);
     void join_in_memory(Node& into, Node& from);

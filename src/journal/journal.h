@@ -126,6 +126,12 @@ public:
     // it should be written soon. May be called repeatedly.
     void on_pressure(std::function<void(JournalSeq)> need) { need_ = std::move(need); }
 
+    // The set has failed elsewhere: as if a write had failed.
+    void give_up() {
+        fail_journal();
+        wake_.notify();
+    }
+
     // Not ok: a write failed; the journal refuses everything from then on.
     bool failed() const { return failed_; }
     const JournalStats& stats() const { return stats_; }

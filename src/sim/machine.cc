@@ -98,8 +98,21 @@ Ended Machine::perform_all(std::vector<Task<void>> tasks) {
     for (Task<void>& task : tasks) group_->spawn(std::move(task));
     const Ended ended =
         world_.run_until([this] { return failed() || group_->running() == 0; }, kPatience);
-    if (ended == Ended::stuck) fail("nothing happens any more: an operation never ends");
+    if (ended == Ended::stuck) fail("an operation never ends; " + describe_state());
     return ended;
+}
+
+std::string Machine::describe_state() {
+    std::string text = world_.clock().has_timer() ? "timers run" : "nothing is pending";
+    if (set_ == nullptr) return text + ", no set";
+    const core::CacheSet::BucketCounts counts = set_->bucket_counts();
+    text += ", unused " + std::to_string(counts.unused) + ", clean " +
+            std::to_string(counts.clean) + ", dirty " + std::to_string(counts.dirty) +
+            ", metadata " + std::to_string(counts.metadata) + ", in use " +
+            std::to_string(set_->in_use_percent()) + "%, tree depth " +
+            std::to_string(set_->tree_depth());
+    text += "; " + set_->describe();
+    return set_->failure().empty() ? text : text + ", failed: " + set_->failure();
 }
 
 core::AttachMode Machine::draw_attach_mode(const Target& target) {

@@ -74,6 +74,7 @@ private:
     void format_backing(Target& target);
     Task<void> add_backing(Target& target);
     Task<void> add_flash(Target& target);
+    std::string describe_state();
     core::AttachMode draw_attach_mode(const Target& target);
 
     SimWorld world_;

@@ -75,6 +75,7 @@ Plan draw_plan(Rng& rng) {
     Plan plan;
     plan.bucket_sectors = weigh(rng, kBucketSectors);
     plan.block_sectors = rng.percent(40) ? 8 : 1;
+    if (plan.bucket_sectors < 4 * plan.block_sectors) plan.block_sectors = 1;  // refused otherwise
     plan.nbuckets = 577 + (rng.percent(80) ? rng.below(200) : rng.below(2500));
     if (plan.bucket_sectors > 256) plan.nbuckets = 577;
     plan.replacement = static_cast<ondisk::Replacement>(rng.below(3));

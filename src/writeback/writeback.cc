@@ -170,16 +170,21 @@ Task<Result<void>> Writeback::copy_run(Run& run) {
     CHECK(run.from == first.start());
     io::Buffer buffer((run.to - run.from) * kSectorBytes);
     for (const Key& key : run.extents) parts_.allocator.pin(key.ptr());
-    Result<void> result;
-    for (const Key& key : run.extents) {
-        if (!result) break;
-        const auto part = buffer.span().subspan((key.start() - run.from) * kSectorBytes,
-                                                key.size() * kSectorBytes);
-        result = co_await parts_.cache.read(key.ptr().sector(), part);
-    }
+    const Result<void> copied = co_await copy_extents(run, buffer.span());
     for (const Key& key : run.extents) parts_.allocator.unpin(key.ptr());
-    CO_OK(result);
-    CO_OK(co_await parts_.backing.write(run.from, buffer.span()));
+    co_return copied;
+}
+
+Task<Result<void>> Writeback::copy_extents(Run& run, std::span<std::byte> data) {
+    // The backing device must not get ahead of the keys: if a crash took them away, an older clean extent of
+    // the same range would be back, and differ from what the backing device then has.
+    CO_OK(co_await parts_.flush_keys());
+    for (const Key& key : run.extents) {
+        const auto part =
+            data.subspan((key.start() - run.from) * kSectorBytes, key.size() * kSectorBytes);
+        CO_OK(co_await parts_.cache.read(key.ptr().sector(), part));
+    }
+    CO_OK(co_await parts_.backing.write(run.from, data));
     parts_.wrote_backing(run.from, run.to);
     run.written = true;
     co_return Result<void>{};

@@ -52,6 +52,8 @@ struct Parts {
     std::uint64_t inode;
     policy::WritebackRate& rate;
     const Mutations& mutations;
+    // Waits until every dirty key of the volume so far is durable.
+    std::function<Task<Result<void>>()> flush_keys;
     // Flushes the backing device and accounts for it.
     std::function<Task<Result<void>>()> flush_backing;
     // Tells that sectors were written to backing and are not flushed yet.
@@ -89,6 +91,7 @@ private:
     Task<Result<void>> choose(std::uint64_t max_sectors, std::vector<Run>& runs);
     Task<void> write_run(Run& run, async::Semaphore& slots);
     Task<Result<void>> copy_run(Run& run);
+    Task<Result<void>> copy_extents(Run& run, std::span<std::byte> data);
     Task<Result<void>> mark_clean(const std::vector<Run>& runs);
     Task<void> pace(std::uint64_t sectors);
 
