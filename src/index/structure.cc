@@ -190,6 +190,8 @@ void Tree::bury(Node& node) {
 void Tree::join_in_memory(Node& into, Node& from) {
     into.extents.absorb(from.extents);
     into.unwritten.absorb(from.unwritten);
+    from.extents.clear();  // a task that waits to write it must find nothing to do
+    from.unwritten.clear();
     reaccount(into);
     if (from.pin == 0) return;
     into.newest = std::max(into.newest, from.newest);
