@@ -169,6 +169,7 @@ private:
     Task<Result<void>> modify_locked(WriteOp op);
     Task<Result<void>> write_direct(WriteOp op);
     Task<Result<void>> write_dirty(WriteOp op);
+    Task<Result<alloc::Space>> allocate(alloc::Stream stream, std::uint32_t sectors);
     Task<Result<void>> write_cache(const WriteOp& op, alloc::Stream stream, PinnedKeys& keys);
     Task<Result<void>> write_backing(WriteOp op, bool cache_it);
     Task<Result<void>> write_discard(WriteOp op);

@@ -33,6 +33,8 @@ namespace {
 constexpr std::uint32_t kMaxRecord =
     32768;  // sectors of one invalidation record (format section 2.7)
 constexpr std::size_t kKeysPerCommit = 512;
+constexpr int kSpaceRetries = 100;
+constexpr Duration kSpaceRetryDelay = std::chrono::milliseconds(100);
 }  // namespace
 
 Result<void> CachedVolume::check_request(std::uint64_t sector, std::uint64_t sectors,
@@ -68,7 +70,12 @@ Task<Result<JournalSeq>> CachedVolume::commit(std::uint64_t from, std::uint64_t 
         while (!services_.tree.prepared(identity_.inode, from, to)) {
             CO_OK(co_await services_.tree.prepare(identity_.inode, from, to));
         }
-        seq = services_.tree.commit(all.subspan(i, std::min(kKeysPerCommit, all.size() - i)));
+        const auto part = all.subspan(i, std::min(kKeysPerCommit, all.size() - i));
+        seq = services_.tree.commit(part);
+        // In the same step: who sees the keys in the index must also see that they are not durable yet.
+        flush_seq_ = std::max(flush_seq_, seq);
+        const auto record = [](const Key& key) { return !key.has_ptr(); };
+        if (std::ranges::any_of(part, record)) removal_seq_ = std::max(removal_seq_, seq);
     }
     co_return seq;
 }
@@ -119,6 +126,20 @@ bool CachedVolume::wants_writeback(const WriteOp& op, Reason reason,
            facts.in_use_percent <= services_.options.cutoff_writeback_sync;
 }
 
+// A cached device has another place for its data when no bucket can be had; a flash-only volume waits for what
+// write-back and garbage collection free.
+Task<Result<alloc::Space>> CachedVolume::allocate(alloc::Stream stream, std::uint32_t sectors) {
+    Result<alloc::Space> space = co_await services_.allocator.allocate(stream, sectors);
+    if (backing_) co_return space;
+    for (int attempt = 0; attempt < kSpaceRetries; ++attempt) {
+        if (space || space.error().code != Errc::no_space || stopping_) break;
+        services_.collector.request();
+        co_await services_.clock.sleep(kSpaceRetryDelay);
+        space = co_await services_.allocator.allocate(stream, sectors);
+    }
+    co_return space;
+}
+
 // Writes the data to new places in the cache.
 Task<Result<void>> CachedVolume::write_cache(const WriteOp& op, alloc::Stream stream,
                                              PinnedKeys& keys) {
@@ -127,7 +148,7 @@ Task<Result<void>> CachedVolume::write_cache(const WriteOp& op, alloc::Stream st
     while (at < op.to) {
         const std::uint32_t want = static_cast<std::uint32_t>(
             std::min<std::uint64_t>(op.to - at, services_.table.geometry().bucket_sectors));
-        CO_TRY(const alloc::Space space, co_await services_.allocator.allocate(stream, want));
+        CO_TRY(const alloc::Space space, co_await allocate(stream, want));
         keys.keys.push_back(
             Key::extent(identity_.inode, at + space.sectors, space.sectors, space.ptr, true));
         const std::span<const std::byte> part(op.data + (at - op.from) * kSectorBytes,
@@ -147,7 +168,6 @@ Task<Result<void>> CachedVolume::write_dirty(WriteOp op) {
     const alloc::Stream stream = backing_ ? alloc::Stream::dirty : alloc::Stream::flash_only;
     CO_OK(co_await write_cache(op, stream, pinned));
     CO_TRY(const JournalSeq seq, co_await commit(op.from, op.to, pinned.keys));
-    flush_seq_ = std::max(flush_seq_, seq);
     services_.collector.inserted(op.sectors());
     if (writeback_) writeback_->kick();
     if (op.flags.fua && !services_.options.mutations.ack_before_key) {
@@ -182,8 +202,7 @@ Task<Result<void>> CachedVolume::write_backing(WriteOp op, bool cache_it) {
             CO_OK(co_await services_.journal.flush(std::max(flush_seq_, removal_seq_)));
         }
         if (found.clean) {
-            CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, true));
-            removal_seq_ = std::max(removal_seq_, seq);
+            CO_OK(co_await invalidate(op.from, op.to, true));
         }
         if (services_.journal.durable_seq() < removal_seq_) {
             CO_OK(co_await services_.journal.flush(removal_seq_));
@@ -195,8 +214,6 @@ Task<Result<void>> CachedVolume::write_backing(WriteOp op, bool cache_it) {
     if (found.dirty) {
         CO_OK(co_await flush_backing());
         CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
-        flush_seq_ = std::max(flush_seq_, seq);
-        removal_seq_ = std::max(removal_seq_, seq);
         if (op.flags.fua) {
             CO_OK(co_await services_.journal.flush(seq));
         }
@@ -221,9 +238,7 @@ Task<Result<void>> CachedVolume::write_discard(WriteOp op) {
     co_await hold.acquire();
     CO_TRY(const index::Overlap found, co_await overlap(op.from, op.to));
     if (found.dirty || found.clean) {
-        CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
-        flush_seq_ = std::max(flush_seq_, seq);
-        removal_seq_ = std::max(removal_seq_, seq);
+        CO_OK(co_await invalidate(op.from, op.to, false));
     }
     if (!backing_->device().supports_discard()) co_return Result<void>{};
     if (services_.journal.durable_seq() < removal_seq_) {
@@ -235,7 +250,6 @@ Task<Result<void>> CachedVolume::write_discard(WriteOp op) {
 // Discard and zeroes on a flash-only volume: what is not mapped reads as zeroes.
 Task<Result<void>> CachedVolume::write_flash_records(WriteOp op) {
     CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
-    flush_seq_ = std::max(flush_seq_, seq);
     if (op.flags.fua) {
         CO_OK(co_await services_.journal.flush(seq));
     }
