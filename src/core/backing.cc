@@ -19,17 +19,39 @@ Task<Result<void>> Backing::save() {
     co_return co_await device_.write(ondisk::kSuperblockSector, buffer.span(), true);
 }
 
-Task<Result<void>> Backing::change_state(ondisk::BackingState state) {
+Task<Result<void>> Backing::become_dirty() {
     co_await superblock_lock_.lock();
     const async::Mutex::Guard guard(superblock_lock_);
-    if (state_ == state) co_return Result<void>{};
-    // Towards clean the memory leads, so that a new dirty write sees that it must wait for us and
-    // then write the state again; towards dirty it follows, because the write may only go on
-    // afterwards.
-    if (state != ondisk::BackingState::dirty) state_ = state;
-    superblock_.set_state(state);
+    if (state_ == ondisk::BackingState::dirty) co_return Result<void>{};
+    superblock_.set_state(ondisk::BackingState::dirty);
+    CO_OK(co_await save());
+    state_ = ondisk::BackingState::dirty;  // only now may the write go on
+    co_return Result<void>{};
+}
+
+Task<Result<void>> Backing::become_clean() {
+    co_await superblock_lock_.lock();
+    const async::Mutex::Guard guard(superblock_lock_);
+    if (state_ != ondisk::BackingState::dirty) co_return Result<void>{};
+    // The memory leads: a new dirty write must see that it has to wait for us and write the state again.
+    state_ = ondisk::BackingState::clean;
+    superblock_.set_state(ondisk::BackingState::clean);
+    co_return co_await save();
+}
+
+Task<Result<void>> Backing::leave_set() {
+    co_await superblock_lock_.lock();
+    const async::Mutex::Guard guard(superblock_lock_);
+    const ondisk::Uuid set = superblock_.set_uuid;
+    superblock_.set_uuid = ondisk::Uuid{};
+    superblock_.set_state(ondisk::BackingState::none);
     const Result<void> saved = co_await save();
-    if (saved) state_ = state;
+    if (saved) {
+        state_ = ondisk::BackingState::none;
+    } else {
+        superblock_.set_uuid = set;
+        superblock_.set_state(state_);
+    }
     co_return saved;
 }
 

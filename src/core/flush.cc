@@ -59,7 +59,7 @@ Task<Result<void>> CachedVolume::flush() {
 Task<Result<void>> CachedVolume::ensure_dirty_state() {
     if (!backing_ || backing_->state() == BackingState::dirty) co_return Result<void>{};
     if (services_.options.mutations.skip_dirty_state) co_return Result<void>{};
-    co_return co_await backing_->change_state(BackingState::dirty);
+    co_return co_await backing_->become_dirty();
 }
 
 Task<void> CachedVolume::become_clean() {
@@ -69,10 +69,10 @@ Task<void> CachedVolume::become_clean() {
     const Result<void> flushed = co_await flush_backing();
     if (!flushed) co_return;
     const Result<void> logged = co_await services_.journal.flush(services_.journal.open_seq());
-    if (!logged || dirty_sectors() != 0 || dirty_writers_ != 0) co_return;
+    if (!logged || !attached_ || dirty_sectors() != 0 || dirty_writers_ != 0) co_return;
     // From here on the state in memory is clean, and a dirty write waits until the superblock is
     // written.
-    const Result<void> changed = co_await backing_->change_state(BackingState::clean);
+    const Result<void> changed = co_await backing_->become_clean();
     if (!changed) ++stats_.io_errors;
 }
 

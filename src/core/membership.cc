@@ -249,12 +249,7 @@ Task<Result<SetVolume*>> SetImpl::create_flash_volume(std::uint64_t sectors, std
 }
 
 Task<Result<void>> SetImpl::forget(CachedVolume& volume) {
-    Backing& backing = *volume.backing();
-    CO_OK(co_await backing.change_state(BackingState::clean));
-    co_await backing.superblock_lock().lock();
-    backing.edit().set_uuid = ondisk::Uuid{};
-    backing.superblock_lock().unlock();
-    CO_OK(co_await backing.change_state(BackingState::none));
+    CO_OK(co_await volume.backing()->leave_set());
     co_await uuid_lock_.lock();
     const async::Mutex::Guard guard(uuid_lock_);
     UuidEntry& entry = uuids_[volume.inode()];

@@ -207,6 +207,8 @@ Task<Result<void>> Writeback::mark_clean(const std::vector<Run>& runs) {
                 const std::uint64_t from = std::max(key.start(), old.start());
                 Key part = key.part(from, std::min(key.end(), old.end()));
                 if (part.ptr() != old.ptr().advanced(from - old.start())) continue;
+                // A user's write is on its way to the same place: what we wrote is not there any more.
+                if (parts_.backing_writes.overlaps(part.start(), part.end())) continue;
                 part.set_dirty(false);
                 clean.push_back(part);
             }
