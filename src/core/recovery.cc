@@ -119,6 +119,13 @@ Task<Result<void>> SetImpl::recover(Report& report) {
                                      "read-only", kMinBlocks),
                          Error{Errc::unsupported, 0, "bucket too small"});
     }
+    if (!options_.read_only) {
+        // What a process that died has left in the device's cache must not be taken for durable.
+        const Result<void> flushed = co_await cache_.flush();
+        if (!flushed) {
+            co_return refuse(report, cache_.name(), "the device cannot be flushed", flushed.error());
+        }
+    }
     journal::Recovered recovered;
     const Result<void> ring =
         co_await journal::read_ring(cache_, geometry_, magic_, superblock_.discard(), recovered);
