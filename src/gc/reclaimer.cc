@@ -59,7 +59,7 @@ Task<Result<void>> Reclaimer::pass(std::uint64_t wanted) {
     if (victims.empty()) co_return Result<void>{};
     if (parts_.mutations.reuse_before_gen_durable) {
         for (const BucketIndex victim : victims) parts_.allocator.release(victim);
-        victims.clear();
+        co_return Result<void>{};
     }
     CO_OK(co_await make_durable());
     for (const BucketIndex victim : victims) parts_.allocator.release(victim);
