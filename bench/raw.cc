@@ -129,17 +129,22 @@ MemoryCopy::~MemoryCopy() {
     ::munmap(memory_, bytes_);
 }
 
-Figures MemoryCopy::run(std::chrono::nanoseconds length) {
-    Positions positions(Load{}, bytes_, rng_.next());
-    io::Buffer target(4096);
+Figures MemoryCopy::run(const Load& load, std::chrono::nanoseconds length) {
+    constexpr std::size_t kSliceBytes = std::size_t{1} << 20;  // between two looks at the clock
+    const std::size_t per_slice = kSliceBytes / load.block_bytes;
+    Positions positions(load, bytes_, rng_.next());
+    io::Buffer outside(load.block_bytes);
+    std::memset(outside.data(), 0x3c, outside.size());
     std::uint64_t ops = 0;
     const Turn turn(length);
     while (!turn.over()) {
-        for (int i = 0; i < 256; ++i) {
-            std::memcpy(target.data(), memory_ + positions.next_byte(), 4096);
-            asm volatile("" : : "r"(target.data()) : "memory");  // the copy is wanted
+        for (std::size_t i = 0; i < per_slice; ++i) {
+            std::byte* const inside = memory_ + positions.next_byte();
+            std::memcpy(load.write ? inside : outside.data(), load.write ? outside.data() : inside,
+                        load.block_bytes);
+            asm volatile("" : : "r"(outside.data()) : "memory");  // the copy is wanted
         }
-        ops += 256;
+        ops += per_slice;
     }
     return turn.figures(ops);
 }

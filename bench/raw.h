@@ -58,15 +58,15 @@ private:
     std::int64_t end_ns_;
 };
 
-// Copies of 4 KiB from random places of a region of memory to one place: the least a read that hits
-// memory can cost.
+// Copies between a region of memory and one place outside of it, at the positions of a load: the
+// least that a read or write which hits memory can cost.
 class MemoryCopy {
 public:
     explicit MemoryCopy(std::size_t bytes);  // touches all of it
     ~MemoryCopy();
     MemoryCopy(const MemoryCopy&) = delete;
     MemoryCopy& operator=(const MemoryCopy&) = delete;
-    Figures run(std::chrono::nanoseconds turn);
+    Figures run(const Load& load, std::chrono::nanoseconds turn);
 
 private:
     std::byte* memory_;

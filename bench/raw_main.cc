@@ -67,7 +67,7 @@ void compare_memory(const Setting& setting) {
     std::vector<Figures> bare;
     std::vector<Figures> ours;
     for (int round = 0; round < setting.rounds; ++round) {
-        bare.push_back(copy.run(setting.turn));
+        bare.push_back(copy.run(Load{}, setting.turn));
         ours.push_back(run_memory_load(executor, **device, Load{}, setting.turn,
                                        static_cast<std::uint64_t>(round)));
     }

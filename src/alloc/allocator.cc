@@ -19,8 +19,8 @@ void Allocator::list_unreferenced() {
     for (BucketIndex b = 0; b < table_.size(); ++b) {
         Bucket& bucket = table_.at(b);
         if (bucket.use != Use::none || bucket.live != 0 || bucket.pins != 0) continue;
-        // Only overridden keys point here. They are still on disk, so the new generation must be durable
-        // before the bucket is used: the reclaimer sees to it.
+        // Only overridden keys point here. They are still on disk, so the new generation must be
+        // durable before the bucket is used: the reclaimer sees to it.
         if (bucket.seen) continue;
         if (bucket.gen.distance_from(bucket.last_gc) >= kMaxGenDistance) continue;
         bucket.gen = bucket.gen.next();

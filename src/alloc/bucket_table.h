@@ -36,10 +36,10 @@ struct Bucket {
     Gen durable_gen;
     Gen last_gc;
     Use use = Use::none;
-    bool listed = false;       // on a free list, or waiting for the table to be written
-    bool open = false;         // being filled with data
-    bool seen = false;  // opening: a key on disk points here, be it overridden by a later one
-    std::uint16_t pins = 0;    // I/O in flight, or data whose key is not in the index yet
+    bool listed = false;     // on a free list, or waiting for the table to be written
+    bool open = false;       // being filled with data
+    bool seen = false;       // opening: a key on disk points here, be it overridden by a later one
+    std::uint16_t pins = 0;  // I/O in flight, or data whose key is not in the index yet
     std::int32_t touched = 0;  // age stamp, see BucketTable::prio
     std::uint32_t live = 0;    // sectors that valid keys refer to
     std::uint32_t dirty = 0;   // of these, dirty

@@ -33,10 +33,20 @@ Task<Result<void>> Backing::become_clean() {
     co_await superblock_lock_.lock();
     const async::Mutex::Guard guard(superblock_lock_);
     if (state_ != ondisk::BackingState::dirty) co_return Result<void>{};
-    // The memory leads: a new dirty write must see that it has to wait for us and write the state again.
+    // The memory leads: a new dirty write must see that it has to wait for us and write the state
+    // again.
     state_ = ondisk::BackingState::clean;
     superblock_.set_state(ondisk::BackingState::clean);
     co_return co_await save();
+}
+
+Task<Result<void>> Backing::become_stale() {
+    co_await superblock_lock_.lock();
+    const async::Mutex::Guard guard(superblock_lock_);
+    superblock_.set_state(ondisk::BackingState::stale);
+    CO_OK(co_await save());
+    state_ = ondisk::BackingState::stale;
+    co_return Result<void>{};
 }
 
 Task<Result<void>> Backing::leave_set() {

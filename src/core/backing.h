@@ -33,10 +33,13 @@ public:
     async::Mutex& superblock_lock() { return superblock_lock_; }
     ondisk::Superblock& edit() { return superblock_; }
     Task<Result<void>> save();  // durable when it returns
-    // Each takes the lock, and is durable when it returns. Nothing happens in a state that does not fit.
+    // Each takes the lock, and is durable when it returns. Nothing happens in a state that does not
+    // fit.
     Task<Result<void>> become_dirty();
     Task<Result<void>> become_clean();  // from dirty
     Task<Result<void>> leave_set();     // state none, no set
+    Task<Result<void>>
+    become_stale();  // runs without its set: what the cache has must not be used again
 
     // Sectors [from, to) of the device were written and are not known to be durable.
     void wrote(std::uint64_t from, std::uint64_t to);

@@ -42,9 +42,6 @@ public:
     void stop();
     // Waits for the requests in flight.
     Task<void> quiesce();
-    // The set has failed: continues without it if nothing dirty is lost, else all I/O fails.
-    void set_failed() { set_failed_ = true; }
-
     Task<Result<void>> read(std::uint64_t sector, std::span<std::byte> out) override;
     Task<Result<void>> write(std::uint64_t sector, std::span<const std::byte> in,
                              WriteFlags flags) override;
@@ -138,6 +135,10 @@ private:
         alloc::Allocator& allocator_;
     };
 
+    // The set has failed. Without dirty data the volume goes on alone, its superblock saying so
+    // (stale) before anything is written; with dirty data it cannot, and Errc::gone stands.
+    Task<Result<void>> leave_failed_set();
+    Task<Result<void>> modify_attached(WriteOp op);
     Result<void> check_request(std::uint64_t sector, std::uint64_t sectors, bool write) const;
     std::uint64_t offset() const { return backing_ ? backing_->data_offset() : 0; }
     bool aligned(std::uint64_t from, std::uint64_t to) const;
@@ -155,7 +156,7 @@ private:
                                    std::uint64_t to) const;
     Task<Result<bool>> read_parts(std::vector<ReadPart>& parts, std::uint64_t from, std::byte* out);
     Task<Result<void>> recover_part(ReadPart& part, std::byte* out);
-    std::unique_ptr<Fill> begin_fill(const std::vector<ReadPart>& parts, Reason reason);
+    std::unique_ptr<Fill> begin_fill(const std::vector<ReadPart>& parts, Reason& reason);
     void finish_fill(std::unique_ptr<Fill> fill, std::uint64_t from, const std::byte* out);
     void count_read(const std::vector<ReadPart>& parts, Reason reason);
     Task<Result<void>> drop_extent(ondisk::Key extent);
@@ -198,7 +199,6 @@ private:
     bool attached_;
     bool detaching_ = false;
     bool stopping_ = false;
-    bool set_failed_ = false;
     VolumeOptions options_;
     mutable VolumeStats stats_;
     async::RangeLock writes_;          // requests of users that change a range
@@ -208,6 +208,7 @@ private:
     policy::WritebackRate rate_;
     policy::SequentialRuns runs_;
     std::uint32_t dirty_writers_ = 0;
+    async::Mutex leaving_;
     JournalSeq flush_seq_ = 0;  // entry that a flush must wait for
     JournalSeq removal_seq_ =
         0;  // entry with a record that writes to the backing device must wait for

@@ -52,8 +52,26 @@ Task<Result<void>> CachedVolume::flush() {
     if (journal_lags) group.spawn(flush_aside(flush_journal(), journal));
     const Result<void> backing = co_await flush_backing();
     co_await group.drained();
-    CO_OK(journal);
+    if (!journal && journal.error().code == Errc::gone) {
+        CO_OK(co_await leave_failed_set());
+    } else {
+        CO_OK(journal);
+    }
     co_return backing;
+}
+
+Task<Result<void>> CachedVolume::leave_failed_set() {
+    co_await leaving_.lock();
+    const async::Mutex::Guard guard(leaving_);
+    if (!attached_) co_return Result<void>{};
+    // Nothing can become dirty any more: without a journal no key is committed.
+    if (read_only() || dirty_sectors() != 0) {
+        co_return fail(Errc::gone, "the cache set has failed and holds dirty data of this volume");
+    }
+    CO_OK(co_await backing_->become_stale());
+    fills_->cancel(0, ~std::uint64_t{0});
+    attached_ = false;
+    co_return Result<void>{};
 }
 
 Task<Result<void>> CachedVolume::ensure_dirty_state() {

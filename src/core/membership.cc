@@ -194,7 +194,8 @@ Task<Result<SetVolume*>> SetImpl::add_backing(io::BlockDevice& device, AttachMod
     CO_TRY(Superblock superblock, check_backing(bytes.span(), device, report));
     CO_TRY(Placement placement, place(superblock, device.name(), mode, report));
     if (placement.attach && !options_.read_only) {
-        // Whoever had the device before us may have left unflushed writes, which a fill must not trust.
+        // Whoever had the device before us may have left unflushed writes, which a fill must not
+        // trust.
         const Result<void> flushed = co_await device.flush();
         if (!flushed) {
             report.refusal = fmt::format("{}: the device cannot be flushed", device.name());

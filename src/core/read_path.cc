@@ -222,7 +222,7 @@ Task<Result<bool>> CachedVolume::read_parts(std::vector<ReadPart>& parts, std::u
 
 // Must come before the backing device is read: a write that starts later cancels the fill, one that
 // is in flight forbids it.
-std::unique_ptr<Fill> CachedVolume::begin_fill(const std::vector<ReadPart>& parts, Reason reason) {
+std::unique_ptr<Fill> CachedVolume::begin_fill(const std::vector<ReadPart>& parts, Reason& reason) {
     if (reason != Reason::cached || !fills_ || cache_mode() == ondisk::CacheMode::none)
         return nullptr;
     std::vector<Fill::Piece> missed;
@@ -232,7 +232,13 @@ std::unique_ptr<Fill> CachedVolume::begin_fill(const std::vector<ReadPart>& part
     if (missed.empty()) return nullptr;
     const std::uint64_t from = missed.front().from;
     const std::uint64_t to = missed.back().to;
-    if (to - from > kMaxFillSectors || !services_.allocator.can_take_data()) return nullptr;
+    if (to - from > kMaxFillSectors) return nullptr;
+    if (!services_.allocator.can_take_data()) {
+        --stats_.read_reasons[static_cast<std::size_t>(Reason::cached)];
+        reason = Reason::no_bucket;
+        ++stats_.read_reasons[static_cast<std::size_t>(reason)];
+        return nullptr;
+    }
     if (writes_.overlaps(from, to) && !services_.options.mutations.fill_wins_against_write) {
         return nullptr;
     }
@@ -308,7 +314,10 @@ Task<Result<void>> CachedVolume::read(std::uint64_t sector, std::span<std::byte>
     Reason reason = Reason::cached;
     if (backing_) reason = decide_read(from, from + sectors);
     ++stats_.read_reasons[static_cast<std::size_t>(reason)];
-    co_return co_await read_cached(from, from + sectors, out.data(), reason);
+    const Result<void> done = co_await read_cached(from, from + sectors, out.data(), reason);
+    if (done || done.error().code != Errc::gone || !backing_) co_return done;
+    CO_OK(co_await leave_failed_set());
+    co_return co_await backing_->device().read(from, out);
 }
 
 }  // namespace uc::core

@@ -114,16 +114,19 @@ Task<Result<std::unique_ptr<CacheSet>>> CacheSet::open(Env env, io::BlockDevice&
 
 Task<Result<void>> SetImpl::recover(Report& report) {
     if (geometry_.bucket_sectors < kMinBlocks * geometry_.block_sectors && !options_.read_only) {
-        co_return refuse(report, cache_.name(),
-                         fmt::format("a bucket has fewer than {} blocks: such sets can only be opened "
-                                     "read-only", kMinBlocks),
-                         Error{Errc::unsupported, 0, "bucket too small"});
+        co_return refuse(
+            report, cache_.name(),
+            fmt::format("a bucket has fewer than {} blocks: such sets can only be opened "
+                        "read-only",
+                        kMinBlocks),
+            Error{Errc::unsupported, 0, "bucket too small"});
     }
     if (!options_.read_only) {
         // What a process that died has left in the device's cache must not be taken for durable.
         const Result<void> flushed = co_await cache_.flush();
         if (!flushed) {
-            co_return refuse(report, cache_.name(), "the device cannot be flushed", flushed.error());
+            co_return refuse(report, cache_.name(), "the device cannot be flushed",
+                             flushed.error());
         }
     }
     journal::Recovered recovered;

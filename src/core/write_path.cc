@@ -43,7 +43,6 @@ Result<void> CachedVolume::check_request(std::uint64_t sector, std::uint64_t sec
         return fail(Errc::invalid, "request beyond the end of the volume");
     }
     if (stopping_) return fail(Errc::stopped, "the volume is stopping");
-    if (set_failed_) return fail(Errc::gone, "the cache set has failed");
     if (write && read_only()) return fail(Errc::read_only, "the set is open for reading only");
     return {};
 }
@@ -72,7 +71,8 @@ Task<Result<JournalSeq>> CachedVolume::commit(std::uint64_t from, std::uint64_t 
         }
         const auto part = all.subspan(i, std::min(kKeysPerCommit, all.size() - i));
         seq = services_.tree.commit(part);
-        // In the same step: who sees the keys in the index must also see that they are not durable yet.
+        // In the same step: who sees the keys in the index must also see that they are not durable
+        // yet.
         flush_seq_ = std::max(flush_seq_, seq);
         const auto record = [](const Key& key) { return !key.has_ptr(); };
         if (std::ranges::any_of(part, record)) removal_seq_ = std::max(removal_seq_, seq);
@@ -126,8 +126,8 @@ bool CachedVolume::wants_writeback(const WriteOp& op, Reason reason,
            facts.in_use_percent <= services_.options.cutoff_writeback_sync;
 }
 
-// A cached device has another place for its data when no bucket can be had; a flash-only volume waits for what
-// write-back and garbage collection free.
+// A cached device has another place for its data when no bucket can be had; a flash-only volume
+// waits for what write-back and garbage collection free.
 Task<Result<alloc::Space>> CachedVolume::allocate(alloc::Stream stream, std::uint32_t sectors) {
     Result<alloc::Space> space = co_await services_.allocator.allocate(stream, sectors);
     if (backing_) co_return space;
@@ -279,6 +279,10 @@ Task<Result<void>> CachedVolume::modify_locked(WriteOp op) {
                                written.error().code != Errc::stopped;
         if (!fall_back) co_return written;
         services_.counters.cache_io_errors += written.error().code == Errc::io;
+        if (written.error().code == Errc::no_space) {
+            --stats_.write_reasons[static_cast<std::size_t>(reason)];
+            ++stats_.write_reasons[static_cast<std::size_t>(Reason::no_bucket)];
+        }
         co_return co_await write_backing(op, false);
     }
     if (reason == Reason::cached) {
@@ -427,6 +431,13 @@ Task<Result<void>> CachedVolume::start(WriteOp op) {
         co_return co_await write_direct(op);
     }
     services_.foreground();
+    const Result<void> done = co_await modify_attached(op);
+    if (done || done.error().code != Errc::gone || !backing_) co_return done;
+    CO_OK(co_await leave_failed_set());
+    co_return co_await write_direct(op);
+}
+
+Task<Result<void>> CachedVolume::modify_attached(WriteOp op) {
     if (aligned(op.from, op.to)) co_return co_await modify(op);
     co_return co_await write_around_edges(op);
 }

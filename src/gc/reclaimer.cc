@@ -62,8 +62,26 @@ Task<Result<void>> Reclaimer::pass(std::uint64_t wanted) {
         co_return Result<void>{};
     }
     CO_OK(co_await make_durable());
+    if (parts_.superblock.discard() && parts_.cache.supports_discard()) {
+        co_await discard(victims);
+    }
     for (const BucketIndex victim : victims) parts_.allocator.release(victim);
     co_return Result<void>{};
+}
+
+// Tells the device what it need not keep. It may fail to listen; nothing depends on it.
+Task<void> Reclaimer::discard(std::vector<BucketIndex>& victims) {
+    const ondisk::Geometry& geometry = parts_.table.geometry();
+    std::ranges::sort(victims);
+    for (std::size_t i = 0; i < victims.size();) {
+        std::size_t end = i + 1;
+        while (end < victims.size() && victims[end] == victims[end - 1] + 1) ++end;
+        const std::uint64_t sectors = (end - i) * std::uint64_t{geometry.bucket_sectors};
+        const std::uint64_t first = geometry.bucket_start(victims[i]);
+        const Result<void> done = co_await parts_.cache.discard(first, sectors);
+        discards_failed_ += !done;
+        i = end;
+    }
 }
 
 // What was chosen may have been used again while the scan went on.

@@ -70,6 +70,7 @@ private:
     void choose_random(std::uint64_t wanted, std::vector<BucketIndex>& victims);
     Task<Result<void>> make_durable();
     void invalidate(std::vector<BucketIndex>& victims);
+    Task<void> discard(std::vector<BucketIndex>& victims);
 
     ReclaimParts parts_;
     std::vector<BucketIndex> members_;
@@ -78,7 +79,7 @@ private:
     std::function<void()> starved_;
     bool stopping_ = false;
     bool failed_ = false;
-    std::uint64_t table_writes_ = 0, table_sectors_ = 0, invalidated_ = 0;
+    std::uint64_t table_writes_ = 0, table_sectors_ = 0, invalidated_ = 0, discards_failed_ = 0;
 };
 
 }  // namespace uc::gc

@@ -16,8 +16,9 @@ std::vector<const Node*> Tree::nodes_in_memory() const {
 }
 
 std::string Tree::describe() const {
-    return fmt::format("{} nodes, {} bytes, {} leaves to write, {} writes under way, wanted up to {}",
-                       nodes_.size(), memory_, pinned_.size(), writes_in_background_, wanted_seq_);
+    return fmt::format(
+        "{} nodes, {} bytes, {} leaves to write, {} writes under way, wanted up to {}",
+        nodes_.size(), memory_, pinned_.size(), writes_in_background_, wanted_seq_);
 }
 
 void Tree::check_invariants(std::vector<std::string>& broken) const {

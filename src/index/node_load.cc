@@ -101,7 +101,8 @@ Result<void> Tree::fill_leaf(const ondisk::NodeImage& image, Node& out) {
             if (key.size() == 0) continue;
             TRY_OK(ondisk::validate_extent_key(key, geometry_));
             if (key.pos() > out.pos()) return fail(Errc::corrupt, "short btree key");
-            // Keys that a later set overrides count as well: no new pointer may have their generation.
+            // Keys that a later set overrides count as well: no new pointer may have their
+            // generation.
             if (recovering_) note(key, 0);
             if (key.has_ptr() && key.ptr().available()) {
                 out.extents.insert(key, geometry_.bucket_sectors, ignore);

@@ -147,8 +147,9 @@ private:
         std::vector<Replacement> steps;
         bool new_root = false;
         Fresh root;
-        // Pins of the keys that the change makes durable. A change of the root drops them in the same entry
-        // that names the new root, so that the last free block of the ring can free the others.
+        // Pins of the keys that the change makes durable. A change of the root drops them in the
+        // same entry that names the new root, so that the last free block of the ring can free the
+        // others.
         std::vector<JournalSeq> pins;
     };
 

@@ -176,8 +176,8 @@ Task<Result<void>> Writeback::copy_run(Run& run) {
 }
 
 Task<Result<void>> Writeback::copy_extents(Run& run, std::span<std::byte> data) {
-    // The backing device must not get ahead of the keys: if a crash took them away, an older clean extent of
-    // the same range would be back, and differ from what the backing device then has.
+    // The backing device must not get ahead of the keys: if a crash took them away, an older clean
+    // extent of the same range would be back, and differ from what the backing device then has.
     CO_OK(co_await parts_.flush_keys());
     for (const Key& key : run.extents) {
         const auto part =
@@ -207,7 +207,8 @@ Task<Result<void>> Writeback::mark_clean(const std::vector<Run>& runs) {
                 const std::uint64_t from = std::max(key.start(), old.start());
                 Key part = key.part(from, std::min(key.end(), old.end()));
                 if (part.ptr() != old.ptr().advanced(from - old.start())) continue;
-                // A user's write is on its way to the same place: what we wrote is not there any more.
+                // A user's write is on its way to the same place: what we wrote is not there any
+                // more.
                 if (parts_.backing_writes.overlaps(part.start(), part.end())) continue;
                 part.set_dirty(false);
                 clean.push_back(part);
