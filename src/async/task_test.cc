@@ -82,7 +82,8 @@ Task<int> deep(int n) {
 }
 
 Task<void> run_deep(int& out) {
-    out = co_await deep(1000);
+    const int depth = co_await deep(1000);
+    out = depth;
 }
 
 TEST(Task, NestsWithoutSuspension) {

@@ -149,9 +149,10 @@ private:
     Reason decide(policy::BypassFacts& facts);
     Task<Result<void>> read_cached(std::uint64_t from, std::uint64_t to, std::byte* out,
                                    Reason reason);
-    Task<Result<void>> read_widened(std::uint64_t sector, std::uint64_t sectors, std::byte* out);
+    Task<Result<void>> read_from_cache(std::uint64_t sector, std::uint64_t sectors, std::byte* out);
     Task<Result<void>> read_hit(ondisk::Key extent, std::byte* out, bool& raced);
     Task<void> read_part(ReadPart& part, std::byte* out);
+    Task<Result<void>> read_one(ReadPart& part, std::byte* out);
     std::vector<ReadPart> parts_of(const index::Pieces& pieces, std::uint64_t from,
                                    std::uint64_t to) const;
     Task<Result<bool>> read_parts(std::vector<ReadPart>& parts, std::uint64_t from, std::byte* out);
@@ -175,6 +176,7 @@ private:
     Task<Result<void>> write_backing(WriteOp op, bool cache_it);
     Task<Result<void>> write_discard(WriteOp op);
     Task<Result<void>> write_flash_records(WriteOp op);
+    Task<Result<void>> send(const WriteOp& op, bool fua);
     Task<Result<void>> issue_to_backing(const WriteOp& op, bool fua);
     Task<Result<index::Overlap>> overlap(std::uint64_t from, std::uint64_t to);
     Task<Result<JournalSeq>> commit(std::uint64_t from, std::uint64_t to,

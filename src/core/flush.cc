@@ -35,7 +35,8 @@ Task<Result<void>> CachedVolume::flush_backing() {
 
 namespace {
 Task<void> flush_aside(Task<Result<void>> flush, Result<void>& out) {
-    out = co_await std::move(flush);
+    const Result<void> flushed = co_await std::move(flush);
+    out = flushed;
 }
 }  // namespace
 

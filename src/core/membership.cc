@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "core/labels.h"
-#include "core/set_impl.h"
+#include "core/open_set.h"
 #include "io/buffer.h"
 
 namespace uc::core {
@@ -22,7 +22,7 @@ using ondisk::BackingState;
 using ondisk::Superblock;
 using ondisk::UuidEntry;
 
-std::optional<Inode> SetImpl::find_uuid(const ondisk::Uuid& uuid) const {
+std::optional<Inode> OpenSet::find_uuid(const ondisk::Uuid& uuid) const {
     for (Inode i = 0; i < uuids_.size(); ++i) {
         if (uuids_[i].uuid == uuid) return i;
     }
@@ -30,7 +30,7 @@ std::optional<Inode> SetImpl::find_uuid(const ondisk::Uuid& uuid) const {
 }
 
 // The whole table to a new bucket; the old one is free once the journal points at the new one.
-Task<Result<void>> SetImpl::write_uuids() {
+Task<Result<void>> OpenSet::write_uuids() {
     CO_TRY(const BucketIndex bucket, co_await allocator_.take_metadata(alloc::Use::uuid));
     io::Buffer bytes = io::Buffer::zeroed(geometry_.metadata_bytes());
     ondisk::encode_uuid_table(uuids_, bytes.span());
@@ -46,14 +46,14 @@ Task<Result<void>> SetImpl::write_uuids() {
     co_return Result<void>{};
 }
 
-Task<Result<void>> SetImpl::change_label(Inode inode, std::string label) {
+Task<Result<void>> OpenSet::change_label(Inode inode, std::string label) {
     co_await uuid_lock_.lock();
     const async::Mutex::Guard guard(uuid_lock_);
     uuids_[inode].label = label_bytes(label);
     co_return co_await write_uuids();
 }
 
-std::string SetImpl::next_name(const std::string& label) const {
+std::string OpenSet::next_name(const std::string& label) const {
     const auto taken = [this](const std::string& name) {
         return std::ranges::any_of(volumes_, [&](const auto& v) { return v->name() == name; });
     };
@@ -64,14 +64,14 @@ std::string SetImpl::next_name(const std::string& label) const {
     }
 }
 
-CachedVolume& SetImpl::add_volume(std::unique_ptr<CachedVolume> volume) {
+CachedVolume& OpenSet::add_volume(std::unique_ptr<CachedVolume> volume) {
     volumes_.push_back(std::move(volume));
     volume_list_.push_back(volumes_.back().get());
     if (!options_.read_only) volumes_.back()->run(volume_tasks_);
     return *volumes_.back();
 }
 
-void SetImpl::add_flash_volumes() {
+void OpenSet::add_flash_volumes() {
     for (Inode i = 0; i < uuids_.size(); ++i) {
         const UuidEntry& entry = uuids_[i];
         if (entry.is_free() || !entry.flash_only()) continue;
@@ -82,7 +82,7 @@ void SetImpl::add_flash_volumes() {
     }
 }
 
-Result<Superblock> SetImpl::check_backing(std::span<const std::byte> bytes,
+Result<Superblock> OpenSet::check_backing(std::span<const std::byte> bytes,
                                           const io::BlockDevice& device, Report& report) const {
     const auto refuse = [&](std::string why, Error error) {
         report.refusal = fmt::format("{}: {}", device.name(), why);
@@ -110,7 +110,7 @@ Result<Superblock> SetImpl::check_backing(std::span<const std::byte> bytes,
 }
 
 // The rules of section 7.9.
-Result<SetImpl::Placement> SetImpl::place(const Superblock& superblock, const std::string& name,
+Result<OpenSet::Placement> OpenSet::place(const Superblock& superblock, const std::string& name,
                                           AttachMode mode, Report& report) const {
     const auto refuse = [&](std::string why, Error error) {
         report.refusal = fmt::format("{}: {}", name, why);
@@ -155,7 +155,7 @@ Result<SetImpl::Placement> SetImpl::place(const Superblock& superblock, const st
     return placement;
 }
 
-Task<Result<void>> SetImpl::enter(Placement& placement, Superblock& superblock,
+Task<Result<void>> OpenSet::enter(Placement& placement, Superblock& superblock,
                                   io::BlockDevice& device) {
     const std::uint32_t now = env_.clock.wall_seconds();
     if (!placement.new_entry) {
@@ -180,7 +180,7 @@ Task<Result<void>> SetImpl::enter(Placement& placement, Superblock& superblock,
     co_return co_await device.write(ondisk::kSuperblockSector, buffer.span(), true);
 }
 
-Task<Result<SetVolume*>> SetImpl::add_backing(io::BlockDevice& device, AttachMode mode,
+Task<Result<SetVolume*>> OpenSet::add_backing(io::BlockDevice& device, AttachMode mode,
                                               Report& report) {
     co_await uuid_lock_.lock();
     const async::Mutex::Guard guard(uuid_lock_);
@@ -220,7 +220,7 @@ Task<Result<SetVolume*>> SetImpl::add_backing(io::BlockDevice& device, AttachMod
     co_return static_cast<SetVolume*>(&volume);
 }
 
-Task<Result<SetVolume*>> SetImpl::create_flash_volume(std::uint64_t sectors, std::string label) {
+Task<Result<SetVolume*>> OpenSet::create_flash_volume(std::uint64_t sectors, std::string label) {
     co_await uuid_lock_.lock();
     const async::Mutex::Guard guard(uuid_lock_);
     if (stopped_) co_return fail(Errc::stopped, "the set is stopping");
@@ -249,7 +249,7 @@ Task<Result<SetVolume*>> SetImpl::create_flash_volume(std::uint64_t sectors, std
     co_return static_cast<SetVolume*>(&volume);
 }
 
-Task<Result<void>> SetImpl::forget(CachedVolume& volume) {
+Task<Result<void>> OpenSet::forget(CachedVolume& volume) {
     CO_OK(co_await volume.backing()->leave_set());
     co_await uuid_lock_.lock();
     const async::Mutex::Guard guard(uuid_lock_);
@@ -259,7 +259,7 @@ Task<Result<void>> SetImpl::forget(CachedVolume& volume) {
     co_return co_await write_uuids();
 }
 
-Task<Result<void>> SetImpl::detach(SetVolume& volume) {
+Task<Result<void>> OpenSet::detach(SetVolume& volume) {
     const auto it =
         std::ranges::find_if(volumes_, [&](const auto& v) { return v.get() == &volume; });
     if (it == volumes_.end()) co_return fail(Errc::not_found, "no such volume in this set");
@@ -268,7 +268,8 @@ Task<Result<void>> SetImpl::detach(SetVolume& volume) {
     CO_OK(co_await cached.begin_detach());
     Result<void> done;
     for (int attempt = 0; attempt < 3; ++attempt) {
-        done = co_await cached.cut_off(forget(cached));
+        const Result<void> cut = co_await cached.cut_off(forget(cached));
+        done = cut;
         if (done || done.error().code != Errc::busy) break;
         CO_OK(co_await cached.write_back_all());  // a write was under way when we began
     }

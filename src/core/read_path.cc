@@ -93,10 +93,14 @@ void CachedVolume::sample(Instant start, std::uint32_t threshold_us) {
     services_.congestion.sample(now - start, threshold_us, now);
 }
 
-// A part of a block of a cache device that only reads whole ones.
-Task<Result<void>> CachedVolume::read_widened(std::uint64_t sector, std::uint64_t sectors,
-                                              std::byte* out) {
+// Widened where the device only reads whole blocks.
+Task<Result<void>> CachedVolume::read_from_cache(std::uint64_t sector, std::uint64_t sectors,
+                                                 std::byte* out) {
     const std::uint32_t logical = services_.cache.logical_block_sectors();
+    if (sector % logical == 0 && sectors % logical == 0) {
+        const std::span<std::byte> into(out, sectors * kSectorBytes);
+        co_return co_await services_.cache.read(sector, into);
+    }
     const std::uint64_t from = sector / logical * logical;
     const std::uint64_t to = div_ceil<std::uint64_t>(sector + sectors, logical) * logical;
     io::Buffer whole((to - from) * kSectorBytes);
@@ -112,14 +116,7 @@ Task<Result<void>> CachedVolume::read_hit(Key extent, std::byte* out, bool& race
     const std::uint32_t threshold = services_.options.congested_read_threshold_us;
     const Instant start = threshold != 0 ? services_.clock.now() : Instant{};
     const std::uint64_t sector = extent.ptr().sector();
-    const std::uint32_t logical = services_.cache.logical_block_sectors();
-    Result<void> read;
-    if (sector % logical == 0 && extent.size() % logical == 0) {
-        const std::span<std::byte> into(out, extent.size() * kSectorBytes);
-        read = co_await services_.cache.read(sector, into);
-    } else {
-        read = co_await read_widened(sector, extent.size(), out);
-    }
+    const Result<void> read = co_await read_from_cache(sector, extent.size(), out);
     if (threshold != 0) sample(start, threshold);
     raced = table.stale(extent.ptr());
     stats_.cache_read_races += raced;
@@ -148,15 +145,16 @@ std::vector<CachedVolume::ReadPart> CachedVolume::parts_of(const index::Pieces& 
 }
 
 Task<void> CachedVolume::read_part(ReadPart& part, std::byte* out) {
-    const std::size_t bytes = (part.to - part.from) * kSectorBytes;
-    if (part.extent) {
-        part.result = co_await read_hit(*part.extent, out, part.raced);
-    } else if (!backing_) {
-        std::memset(out, 0, bytes);
-    } else {
-        const std::span<std::byte> into(out, bytes);
-        part.result = co_await backing_->device().read(part.from, into);
-    }
+    const Result<void> read = co_await read_one(part, out);
+    part.result = read;
+}
+
+Task<Result<void>> CachedVolume::read_one(ReadPart& part, std::byte* out) {
+    if (part.extent) co_return co_await read_hit(*part.extent, out, part.raced);
+    const std::span<std::byte> into(out, (part.to - part.from) * kSectorBytes);
+    if (backing_) co_return co_await backing_->device().read(part.from, into);
+    std::ranges::fill(into, std::byte{0});
+    co_return Result<void>{};
 }
 
 // What failed on the cache, from the backing device if it has the same data.

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "alloc/prio_table.h"
-#include "core/set_impl.h"
+#include "core/open_set.h"
 #include "io/buffer.h"
 #include "ondisk/validate.h"
 
@@ -40,7 +40,7 @@ tl::unexpected<Error> refuse(Report& report, const std::string& device, std::str
 
 }  // namespace
 
-SetImpl::SetImpl(Env env, io::BlockDevice& cache, SetOptions options,
+OpenSet::OpenSet(Env env, io::BlockDevice& cache, SetOptions options,
                  const ondisk::Superblock& superblock)
     : env_(env),
       cache_(cache),
@@ -99,7 +99,7 @@ Task<Result<std::unique_ptr<CacheSet>>> CacheSet::open(Env env, io::BlockDevice&
         co_return refuse(report, cache.name(), "this is a backing device, not a cache device",
                          Error{Errc::invalid, 0, "not a cache device"});
     }
-    auto set = std::make_unique<SetImpl>(env, cache, options, *superblock);
+    auto set = std::make_unique<OpenSet>(env, cache, options, *superblock);
     if (superblock->sync()) {
         CO_OK(co_await set->recover(report));
     } else if (options.read_only) {
@@ -112,7 +112,7 @@ Task<Result<std::unique_ptr<CacheSet>>> CacheSet::open(Env env, io::BlockDevice&
     co_return std::unique_ptr<CacheSet>(std::move(set));
 }
 
-Task<Result<void>> SetImpl::recover(Report& report) {
+Task<Result<void>> OpenSet::recover(Report& report) {
     if (geometry_.bucket_sectors < kMinBlocks * geometry_.block_sectors && !options_.read_only) {
         co_return refuse(
             report, cache_.name(),
@@ -148,7 +148,7 @@ Task<Result<void>> SetImpl::recover(Report& report) {
 }
 
 // Priority table, uuid table, and where the tree starts.
-Task<Result<void>> SetImpl::load_roots(const journal::Recovered& recovered, Report& report) {
+Task<Result<void>> OpenSet::load_roots(const journal::Recovered& recovered, Report& report) {
     const ondisk::Jset& newest = recovered.entries.back();
     const Error corrupt{Errc::corrupt, 0, "bad root in the journal"};
     const auto bad = [&](const char* which, const char* why) {
@@ -174,7 +174,7 @@ Task<Result<void>> SetImpl::load_roots(const journal::Recovered& recovered, Repo
     co_return co_await load_uuids(newest, report);
 }
 
-Task<Result<void>> SetImpl::load_uuids(const ondisk::Jset& newest, Report& report) {
+Task<Result<void>> OpenSet::load_uuids(const ondisk::Jset& newest, Report& report) {
     const ondisk::Ptr ptr = newest.uuid_bucket.ptr();
     io::Buffer bytes(geometry_.metadata_bytes());
     const Result<void> read = co_await cache_.read(ptr.sector(), bytes.span());
@@ -191,7 +191,7 @@ Task<Result<void>> SetImpl::load_uuids(const ondisk::Jset& newest, Report& repor
     co_return Result<void>{};
 }
 
-Task<Result<void>> SetImpl::load_index(const journal::Recovered& recovered, Report& report) {
+Task<Result<void>> OpenSet::load_index(const journal::Recovered& recovered, Report& report) {
     const ondisk::Jset& newest = recovered.entries.back();
     std::string problem;
     const Result<void> loaded =
@@ -214,7 +214,7 @@ Task<Result<void>> SetImpl::load_index(const journal::Recovered& recovered, Repo
 }
 
 // Old entries of a set with the same uuid must not be taken for ours (weakness 11.20).
-Task<Result<void>> SetImpl::zero_journal() {
+Task<Result<void>> OpenSet::zero_journal() {
     for (std::uint32_t i = 0; i < geometry_.njournal; ++i) {
         const std::uint64_t at = geometry_.bucket_start(geometry_.first_bucket + i);
         CO_OK(co_await cache_.write_zeroes(at, geometry_.block_sectors));
@@ -223,7 +223,7 @@ Task<Result<void>> SetImpl::zero_journal() {
 }
 
 // Everything is durable before the superblock says that there is a set (13.4).
-Task<Result<void>> SetImpl::initialise(Report& report) {
+Task<Result<void>> OpenSet::initialise(Report& report) {
     if (geometry_.bucket_sectors < kMinBlocks * geometry_.block_sectors) {
         co_return refuse(report, cache_.name(),
                          fmt::format("a bucket must have at least {} blocks", kMinBlocks),
@@ -261,7 +261,7 @@ Task<Result<void>> SetImpl::initialise(Report& report) {
 }
 
 // Background work, and the superblock that every registration writes (1.9).
-Task<Result<void>> SetImpl::start(Report& report) {
+Task<Result<void>> OpenSet::start(Report& report) {
     add_flash_volumes();
     if (options_.read_only) co_return Result<void>{};
     journal_.run(set_tasks_);
@@ -269,10 +269,7 @@ Task<Result<void>> SetImpl::start(Report& report) {
     reclaimer_->on_starved([this] { collector_.request(); });
     reclaimer_->run(set_tasks_);
     collector_.run(set_tasks_);
-    const bool blank = journal_.durable_seq() == 0;
-    Result<void> saved;
-    if (blank) saved = co_await journal_.flush(journal_.open_seq());
-    if (saved) saved = co_await save_superblock();
+    const Result<void> saved = co_await write_first();
     if (saved) co_return saved;
     co_await end_tasks();
     co_return refuse(report, cache_.name(),
@@ -281,7 +278,14 @@ Task<Result<void>> SetImpl::start(Report& report) {
                      saved.error());
 }
 
-Task<Result<void>> SetImpl::save_superblock() {
+Task<Result<void>> OpenSet::write_first() {
+    if (journal_.durable_seq() == 0) {  // a blank set
+        CO_OK(co_await journal_.flush(journal_.open_seq()));
+    }
+    co_return co_await save_superblock();
+}
+
+Task<Result<void>> OpenSet::save_superblock() {
     co_await superblock_lock_.lock();
     const async::Mutex::Guard guard(superblock_lock_);
     ++superblock_.seq;

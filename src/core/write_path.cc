@@ -129,15 +129,14 @@ bool CachedVolume::wants_writeback(const WriteOp& op, Reason reason,
 // A cached device has another place for its data when no bucket can be had; a flash-only volume
 // waits for what write-back and garbage collection free.
 Task<Result<alloc::Space>> CachedVolume::allocate(alloc::Stream stream, std::uint32_t sectors) {
-    Result<alloc::Space> space = co_await services_.allocator.allocate(stream, sectors);
-    if (backing_) co_return space;
-    for (int attempt = 0; attempt < kSpaceRetries; ++attempt) {
-        if (space || space.error().code != Errc::no_space || stopping_) break;
+    for (int attempt = 0;; ++attempt) {
+        const Result<alloc::Space> space = co_await services_.allocator.allocate(stream, sectors);
+        const bool wait = !space && space.error().code == Errc::no_space && !backing_ &&
+                          !stopping_ && attempt < kSpaceRetries;
+        if (!wait) co_return space;
         services_.collector.request();
         co_await services_.clock.sleep(kSpaceRetryDelay);
-        space = co_await services_.allocator.allocate(stream, sectors);
     }
-    co_return space;
 }
 
 // Writes the data to new places in the cache.
@@ -176,17 +175,16 @@ Task<Result<void>> CachedVolume::write_dirty(WriteOp op) {
     co_return Result<void>{};
 }
 
-Task<Result<void>> CachedVolume::issue_to_backing(const WriteOp& op, bool fua) {
+Task<Result<void>> CachedVolume::send(const WriteOp& op, bool fua) {
     io::BlockDevice& device = backing_->device();
-    Result<void> done;
-    if (op.discard) {
-        done = co_await device.discard(op.from, op.sectors());
-    } else if (op.data == nullptr) {
-        done = co_await device.write_zeroes(op.from, op.sectors(), fua);
-    } else {
-        const std::span<const std::byte> data(op.data, op.sectors() * kSectorBytes);
-        done = co_await device.write(op.from, data, fua);
-    }
+    if (op.discard) co_return co_await device.discard(op.from, op.sectors());
+    if (op.data == nullptr) co_return co_await device.write_zeroes(op.from, op.sectors(), fua);
+    const std::span<const std::byte> data(op.data, op.sectors() * kSectorBytes);
+    co_return co_await device.write(op.from, data, fua);
+}
+
+Task<Result<void>> CachedVolume::issue_to_backing(const WriteOp& op, bool fua) {
+    const Result<void> done = co_await send(op, fua);
     // Even a failed or durable write may have left something in the device's cache.
     if (!done || !fua) backing_->wrote(op.from, op.to);
     co_return done;
@@ -210,7 +208,8 @@ Task<Result<void>> CachedVolume::write_backing(WriteOp op, bool cache_it) {
     } else if (found.clean) {
         CO_OK(co_await invalidate(op.from, op.to, true));
     }
-    CO_OK(co_await issue_to_backing(op, op.flags.fua && !found.dirty));
+    const bool fua = op.flags.fua && !found.dirty;  // otherwise it is flushed below
+    CO_OK(co_await issue_to_backing(op, fua));
     if (found.dirty) {
         CO_OK(co_await flush_backing());
         CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));

@@ -59,19 +59,19 @@ Task<Result<void>> Tree::write_leaf(Node& leaf) {
     if (failed_) co_return fail(Errc::gone, "the cache set has failed");
     const bool too_large = leaf.extents.size() > keys_per_node_;
     if (leaf.unwritten.empty() && !leaf.must_rewrite && !too_large) co_return Result<void>{};
+    const Result<void> written = co_await write_changes(leaf, too_large);
+    if (!written && written.error().code != Errc::stopped) fail_set();
+    progress_.notify();
+    co_return written;
+}
+
+Task<Result<void>> Tree::write_changes(Node& leaf, bool too_large) {
     const std::size_t appends = div_ceil(leaf.unwritten.size(), keys_per_append());
     const std::uint32_t blocks = leaf.key.size() / geometry_.block_sectors;
     const bool append = !leaf.must_rewrite && !too_large && appends <= kMaxAppends &&
                         leaf.next_block + appends <= blocks;
-    Result<void> written;
-    if (append) {
-        written = co_await append_leaf(leaf);
-    } else {
-        written = co_await rewrite_leaf(leaf);
-    }
-    if (!written && written.error().code != Errc::stopped) fail_set();
-    progress_.notify();
-    co_return written;
+    if (append) co_return co_await append_leaf(leaf);
+    co_return co_await rewrite_leaf(leaf);
 }
 
 Task<Result<void>> Tree::append_leaf(Node& leaf) {

@@ -45,7 +45,8 @@ Task<Result<void>> Tree::write_node(unsigned level, std::span<const Key> keys, P
 
 Task<Result<Key>> Tree::create() {
     Fresh fresh;
-    CO_OK(co_await write_node(0, {}, ondisk::kPosMax, fresh));
+    const std::span<const Key> none;
+    CO_OK(co_await write_node(0, none, ondisk::kPosMax, fresh));
     auto root = std::make_unique<Node>();
     root->key = fresh.key;
     root->seq = fresh.seq;

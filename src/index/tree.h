@@ -179,6 +179,7 @@ private:
 
     // leaf_write.cc
     Task<Result<void>> write_leaf(Node& leaf);
+    Task<Result<void>> write_changes(Node& leaf, bool too_large);
     Task<Result<void>> append_leaf(Node& leaf);
     Task<Result<void>> rewrite_leaf(Node& leaf);
     Task<Result<void>> append_set(Node& node, std::span<const ondisk::Key> keys);

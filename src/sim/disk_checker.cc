@@ -241,7 +241,9 @@ void DiskChecker::claim(const ondisk::Key& key, Use use) {
     Bucket& bucket = buckets_[index];
     if (stale(key.ptr())) return;
     if (bucket.use != Use::none && (bucket.use != use || use != Use::data)) {
-        problem("bucket " + std::to_string(index) + " has two uses, " + std::to_string(static_cast<int>(bucket.use)) + " and " + std::to_string(static_cast<int>(use)) + ": " + text_of(key));
+        problem("bucket " + std::to_string(index) + " has two uses, " +
+                std::to_string(static_cast<int>(bucket.use)) + " and " +
+                std::to_string(static_cast<int>(use)) + ": " + text_of(key));
     }
     bucket.use = use;
 }

@@ -54,6 +54,7 @@ private:
     Ended administrate_volume();
     Ended farewell();
     void end_life(Ended ended);
+    void log_counters();
     void plan_crash(std::uint64_t most);
     Task<void> set_mode(Target& target, ondisk::CacheMode mode);
     Task<void> write_back(Target& target);
@@ -220,7 +221,29 @@ Ended Scenario::farewell() {
     return load_phase();  // the volumes stay usable without the cache
 }
 
+// Tells whether the load reached what it is meant to reach.
+void Scenario::log_counters() {
+    const core::CacheSet* const set = machine_.set();
+    if (set == nullptr) return;
+    const core::SetStats stats = set->stats();
+    std::string line =
+        "  did: reused " + std::to_string(stats.buckets_invalidated) + ", tables " +
+        std::to_string(stats.prio_writes) + ", splits " + std::to_string(stats.node_splits) +
+        ", merges " + std::to_string(stats.node_merges) + ", collections " +
+        std::to_string(stats.gc_passes) + ", entries " + std::to_string(stats.journal_writes) +
+        ", depth " + std::to_string(set->tree_depth()) + ", in use " +
+        std::to_string(set->in_use_percent()) + "%";
+    for (const core::SetVolume* volume : set->volumes()) {
+        const core::VolumeStats& one = volume->stats();
+        line += "; hits " + std::to_string(one.cache_hits) + " fills " +
+                std::to_string(one.filled_sectors) + " written back " +
+                std::to_string(one.writeback_sectors);
+    }
+    machine_.log(line);
+}
+
 void Scenario::end_life(Ended ended) {
+    log_counters();
     if (ended == Ended::done) {
         machine_.log("  stop");
         ended = machine_.perform(machine_.stop());

@@ -1,4 +1,4 @@
-#include "core/set_impl.h"
+#include "core/open_set.h"
 
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ const char* name_of(Reason reason) {
 
 // Volumes first, then the index, then what the index needs. At the end one journal entry says that
 // nothing needs to be replayed (13.5).
-Task<Result<void>> SetImpl::stop() {
+Task<Result<void>> OpenSet::stop() {
     if (stopped_) co_return Result<void>{};
     stopped_ = true;
     for (const auto& volume : volumes_) volume->stop();
@@ -48,13 +48,17 @@ Task<Result<void>> SetImpl::stop() {
     }
     co_await volume_tasks_.drained();
     if (options_.read_only) co_return Result<void>{};
-    Result<void> written = co_await tree_.write_all();
-    if (written) written = co_await journal_.flush(journal_.open_seq());
+    const Result<void> written = co_await write_last();
     co_await end_tasks();
     co_return written;
 }
 
-Task<void> SetImpl::end_tasks() {
+Task<Result<void>> OpenSet::write_last() {
+    CO_OK(co_await tree_.write_all());
+    co_return co_await journal_.flush(journal_.open_seq());
+}
+
+Task<void> OpenSet::end_tasks() {
     collector_.stop();
     tree_.stop();
     reclaimer_->stop();
@@ -63,18 +67,18 @@ Task<void> SetImpl::end_tasks() {
     co_await set_tasks_.drained();
 }
 
-Task<Result<void>> SetImpl::collect_garbage() {
+Task<Result<void>> OpenSet::collect_garbage() {
     if (options_.read_only) co_return fail(Errc::read_only, "the set is open for reading only");
     co_return co_await collector_.pass();
 }
 
-Task<Result<void>> SetImpl::set_replacement(ondisk::Replacement policy) {
+Task<Result<void>> OpenSet::set_replacement(ondisk::Replacement policy) {
     if (options_.read_only) co_return fail(Errc::read_only, "the set is open for reading only");
     superblock_.set_replacement(policy);
     co_return co_await save_superblock();
 }
 
-SetStats SetImpl::stats() const {
+SetStats OpenSet::stats() const {
     SetStats stats = counters_;
     const journal::JournalStats& journal = journal_.stats();
     stats.journal_writes = journal.writes;
@@ -95,13 +99,13 @@ SetStats SetImpl::stats() const {
     return stats;
 }
 
-std::uint64_t SetImpl::root_usage_percent() const {
+std::uint64_t OpenSet::root_usage_percent() const {
     const index::Node& root = tree_.root();
     const std::uint64_t keys = root.is_leaf() ? root.extents.size() : root.children.size();
     return keys * ondisk::kKeyMaxBytes * 100 / (geometry_.node_sectors() * kSectorBytes);
 }
 
-CacheSet::BucketCounts SetImpl::bucket_counts() const {
+CacheSet::BucketCounts OpenSet::bucket_counts() const {
     BucketCounts counts;
     for (BucketIndex b = 0; b < table_.size(); ++b) {
         const alloc::Bucket& bucket = table_.at(b);
@@ -116,7 +120,7 @@ CacheSet::BucketCounts SetImpl::bucket_counts() const {
     return counts;
 }
 
-const std::string& SetImpl::failure() const {
+const std::string& OpenSet::failure() const {
     if (!failure_.empty()) return failure_;
     if (journal_.failed()) {
         failure_ = "a journal write failed";
@@ -128,7 +132,7 @@ const std::string& SetImpl::failure() const {
     return failure_;
 }
 
-std::string SetImpl::describe() const {
+std::string OpenSet::describe() const {
     std::string text = fmt::format(
         "journal open {} durable {} oldest pinned {} room {}; free {} of {} wanted {}; {}",
         journal_.open_seq(), journal_.durable_seq(), journal_.oldest_pinned(), journal_.has_room(),
@@ -142,7 +146,7 @@ std::string SetImpl::describe() const {
 }
 
 // Counts everything anew from the index.
-Task<Result<void>> SetImpl::walk_accounts(std::vector<alloc::Bucket>& walked) {
+Task<Result<void>> OpenSet::walk_accounts(std::vector<alloc::Bucket>& walked) {
     walked.assign(table_.size(), alloc::Bucket{});
     ondisk::Pos cursor{};
     bool more = true;
@@ -159,7 +163,7 @@ Task<Result<void>> SetImpl::walk_accounts(std::vector<alloc::Bucket>& walked) {
     co_return Result<void>{};
 }
 
-void SetImpl::check_accounts(std::vector<std::string>& broken,
+void OpenSet::check_accounts(std::vector<std::string>& broken,
                              const std::vector<alloc::Bucket>& walked) {
     for (BucketIndex b = 0; b < table_.size(); ++b) {
         const alloc::Bucket& bucket = table_.at(b);
@@ -177,7 +181,7 @@ void SetImpl::check_accounts(std::vector<std::string>& broken,
     }
 }
 
-Task<std::vector<std::string>> SetImpl::check_invariants() {
+Task<std::vector<std::string>> OpenSet::check_invariants() {
     std::vector<std::string> broken;
     tree_.check_invariants(broken);
     std::vector<alloc::Bucket> walked;

@@ -17,9 +17,9 @@
 
 namespace uc::core {
 
-class SetImpl final : public CacheSet {
+class OpenSet final : public CacheSet {
 public:
-    SetImpl(Env env, io::BlockDevice& cache, SetOptions options,
+    OpenSet(Env env, io::BlockDevice& cache, SetOptions options,
             const ondisk::Superblock& superblock);
 
     // Opening; each fills `report` on refusal.
@@ -78,6 +78,8 @@ private:
     std::string next_name(const std::string& label) const;
     void add_flash_volumes();
 
+    Task<Result<void>> write_first();
+    Task<Result<void>> write_last();
     Task<Result<void>> save_superblock();
     Task<void> end_tasks();
     void check_accounts(std::vector<std::string>& broken, const std::vector<alloc::Bucket>& walked);
