@@ -28,7 +28,7 @@ T weigh(Rng& rng, const std::array<std::pair<T, unsigned>, N>& from) {
 }
 
 constexpr std::array<std::pair<std::uint32_t, unsigned>, 8> kBucketSectors = {
-    {{8, 16}, {16, 24}, {32, 22}, {64, 16}, {128, 14}, {256, 4}, {1024, 3}, {4096, 1}}};
+    {{8, 24}, {16, 36}, {32, 20}, {64, 10}, {128, 6}, {256, 2}, {1024, 1}, {4096, 1}}};
 constexpr std::uint64_t kWorkingSetSectors = 16384;
 
 core::SetOptions draw_set_options(Rng& rng) {
@@ -106,10 +106,10 @@ Phase draw_phase(Rng& rng) {
                                    {{Phase::Pattern::random, 45},
                                     {Phase::Pattern::hot, 35},
                                     {Phase::Pattern::sequential, 20}}});
-    phase.ops = 40 + static_cast<unsigned>(rng.below(400));
+    phase.ops = 40 + static_cast<unsigned>(rng.below(rng.percent(30) ? 1200 : 300));
     phase.clients = pick(rng, std::array<unsigned, 5>{1, 2, 4, 8, 32});
     phase.max_sectors = weigh(rng, std::array<std::pair<std::uint32_t, unsigned>, 4>{
-                                       {{8, 35}, {32, 35}, {128, 25}, {2048, 5}}});
+                                       {{8, 30}, {32, 30}, {128, 35}, {2048, 5}}});
     if (phase.max_sectors == 2048) phase.ops = 20;
     phase.unaligned_percent = pick(rng, std::array<unsigned, 4>{0, 0, 20, 100});
     phase.reads = pick(rng, std::array<unsigned, 4>{10, 30, 50, 80});

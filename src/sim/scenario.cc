@@ -6,6 +6,7 @@
 
 #include "sim/scenario.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -99,10 +100,12 @@ Ended Scenario::live() {
     ended = machine_.perform(check());
     if (ended != Ended::done || machine_.failed()) return ended;
     const bool will_crash = rng_.percent(75);
-    const std::uint64_t phases = 1 + rng_.below(4);
-    const std::uint64_t last = will_crash ? rng_.below(phases) : phases;
+    const std::uint64_t phases = 1 + rng_.below(5);
+    // Mostly late, when there is something in the cache to lose.
+    const std::uint64_t last =
+        will_crash ? std::max(rng_.below(phases), rng_.below(phases)) : phases;
     for (std::uint64_t i = 0; i < phases; ++i) {
-        if (i == last) plan_crash(600);
+        if (i == last) plan_crash(rng_.percent(50) ? 300 : 3000);
         const bool faults = machine_.plan().faults && rng_.percent(40);
         ended = faults ? phase_with_faults() : load_phase();
         if (ended != Ended::done || machine_.failed()) return ended;

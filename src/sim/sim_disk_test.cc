@@ -51,15 +51,16 @@ protected:
         disk->peek(sector, bytes);
         return static_cast<int>(bytes[0]);
     }
+    Task<Result<void>> submit(io::IoKind kind, std::uint64_t sector, std::vector<std::byte>& data,
+                              bool fua) {
+        if (kind == io::IoKind::flush) co_return co_await disk->flush();
+        if (kind == io::IoKind::read) co_return co_await disk->read(sector, data);
+        co_return co_await disk->write(sector, data, fua);
+    }
     Task<void> request(io::IoKind kind, std::uint64_t sector, std::vector<std::byte>& data,
                        bool fua) {
-        if (kind == io::IoKind::flush) {
-            last = co_await disk->flush();
-        } else if (kind == io::IoKind::read) {
-            last = co_await disk->read(sector, data);
-        } else {
-            last = co_await disk->write(sector, data, fua);
-        }
+        const Result<void> result = co_await submit(kind, sector, data, fua);
+        last = result;
         ++done;
     }
 
