@@ -53,9 +53,9 @@ FULL = (
     Case("three backing devices", backings=3, host_end="kill"),
     Case("three backing devices and a flash-only volume", backings=3, flash_size=6 * MIB,
          bucket=512 << 10, guest_modes=ALL_MODES),
-    Case("flash-only volume", backings=0, flash_size=12 * MIB, host_end="kill"),
+    Case("flash-only volume", flash_size=12 * MIB, host_end="kill"),
     Case("attached at the start", attach="serve", data_offset=64),
-    Case("attached while running", attach="command", host_end="kill", detach="guest"),
+    Case("attached while running", backings=2, attach="command", host_end="kill", detach="guest"),
     Case("written as files", front="fuse", detach="guest"),
     # A deep index, and a cache smaller than what goes through it.
     Case("deep index", style="scattered", writes=7000, backing_size=24 * MIB, depth=1),

@@ -15,7 +15,7 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.dont_write_bytecode = True
-from trip import model, plans, targets  # noqa: E402
+from trip import plans, targets  # noqa: E402
 
 BAD = re.compile(r"bcache.*(error|inconsist|bad|corrupt|missing|spotted|stale|invalid|fail|too small)"
                  r"|BUG|WARNING|Oops|blocked for more", re.I)
@@ -203,7 +203,7 @@ def one_set(job, log):
         complaints += log.new_complaints()
         if complaints:
             problem = " / ".join(complaints)
-    except (Complaint, model.Mismatch, OSError, AssertionError) as error:
+    except Exception as error:  # pylint: disable=broad-except  # whatever it is, the next set has its turn
         problem = "%s: %s" % (type(error).__name__, error)
         traceback.print_exc()
         problem = " / ".join([problem] + log.new_complaints())

@@ -79,19 +79,21 @@ class Journey:
         for name in backings:
             self._image(name, case.backing_size + case.data_offset * SECTOR)
         geometry = ["-b", str(case.bucket), "-w", str(case.block), "-o", str(case.data_offset), "--json"]
-        if case.attach == "make" and backings:
-            made = self.ubcache.run("make", "-C", "cache", "-B", *backings, *geometry)
+        if case.attach != "serve":
+            made = self.ubcache.run("make", "-C", "cache", "-B", *(backings[:1] if case.attach == "command" else backings),
+                                    *geometry)
         else:
             made = self.ubcache.run("make", "-C", "cache", *geometry)
-            if backings:
-                self.ubcache.run("make", "-B", *backings, *geometry)
+        apart = {"make": [], "serve": backings, "command": backings[1:]}[case.attach]
+        if apart:
+            self.ubcache.run("make", "-B", *apart, *geometry)
         self.uuid = json.loads(made)[0]["set_uuid"]
 
     def serve(self, attach=None):
         options = ["--cache", "cache"]
         backings = [v.backing for v in self.volumes if v.backing]
-        if backings and attach != "command":
-            options += ["--backing", *backings]
+        if backings:
+            options += ["--backing", *(backings[:1] if attach == "command" else backings)]
         if attach == "serve":
             options.append("--attach")
         if self.case.front == "fuse":
@@ -100,27 +102,29 @@ class Journey:
             options += ["--fuse", mount]
         daemon = self.ubcache.serve(*options)
         if attach == "command":
-            for name in backings:
+            for name in backings[1:]:
                 daemon.ask("attach", name, "--force")
-        if backings:
-            daemon.ask("set", *NO_BYPASS)
+        self._set(daemon, *NO_BYPASS)
         return daemon
+
+    def _set(self, daemon, *assignments):
+        for volume in self.volumes:
+            if volume.backing:
+                daemon.ask("set", *assignments, "--volume", daemon.volume(volume.backing)["name"])
 
     def first_leg(self):
         self.make()
         with self.serve(self.case.attach) as daemon:
             if self.case.flash_size:
                 daemon.ask("create-volume", str(self.case.flash_size), "--label", "flash")
-            if self.case.backings:
-                daemon.ask("set", "cache_mode=" + self.case.mode, "writeback_running=0")
+            self._set(daemon, "cache_mode=" + self.case.mode, "writeback_running=0")
             self._new_plans(self.case.writes, self.case.style)
             self._work(daemon)
 
     def middle_leg(self):
         with self.serve() as daemon:
             self._compare(daemon)
-            if self.case.backings:
-                daemon.ask("set", "cache_mode=" + self.case.mode)
+            self._set(daemon, "cache_mode=" + self.case.mode)
             self._new_plans(self.case.guest_writes)
             self._work(daemon)
 

@@ -14,6 +14,7 @@ import struct
 
 SECTOR = 512
 CHUNK = 512  # sectors per comparison
+MAX_SECTORS = 512  # of one operation
 DISCARDED = 0xFFFFFFFF  # any older content
 
 
@@ -126,8 +127,7 @@ def mixed_plan(seed, sectors, block, count, generation, rewrite=True):
     blocks = sectors // block
     recent = [0]
     for number in range(count):
-        length = dice.choice((1, 1, 1, 2, 3, 8, 16, 31, 128, 300))
-        length = min(max(1, length * 8 // block if block == 8 else length), blocks)
+        length = min(dice.choice((1, 1, 1, 2, 3, 8, 16, 31, 128, 300)), MAX_SECTORS // block, blocks)
         if rewrite and dice.random() < 0.3:  # around an earlier one: overlaps of every kind
             first = dice.choice(recent) + dice.randrange(-length, length + 1)
         else:
