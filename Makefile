@@ -45,9 +45,8 @@ fuzz: setup  ## every fuzz target for a while: make fuzz SECONDS=600
 lab: build  ## interop with a stock kernel in a virtual machine
 	@tests/lab/run
 
-bench: build  ## benchmarks, one after the other
-	@set -e; for program in build/release/bench/*_bench; do \
-	    echo "== $$program"; "$$program"; done
+bench: build  ## benchmarks, one after the other (about five minutes)
+	@bench/run build/release
 
 lint:  ## rules of the tree: format, layers, coroutine forms, sizes
 	@tools/lint --self-test

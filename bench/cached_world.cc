@@ -66,18 +66,6 @@ Task<void> work(Progress& progress, std::span<std::byte> memory) {
     }
 }
 
-// What must not happen during a measurement.
-struct Watch {
-    Watch(const core::VolumeStats& stats, const WatchedDevice& backing)
-        : misses(stats.cache_misses + stats.cache_bypass_misses + stats.cache_bypass_hits),
-          uncached(stats.bypassed_sectors),
-          backing_io(backing.reads() + backing.writes()) {}
-    bool operator==(const Watch&) const = default;
-    std::uint64_t misses;
-    std::uint64_t uncached;
-    std::uint64_t backing_io;
-};
-
 }  // namespace
 
 CachedWorld::CachedWorld() {
@@ -212,6 +200,12 @@ Task<void> CachedWorld::settle() {
     co_await reactor_->sleep(std::chrono::milliseconds(500));
 }
 
+std::uint64_t CachedWorld::uncached() const {
+    const core::VolumeStats& stats = volume_->stats();
+    return stats.cache_misses + stats.cache_bypass_misses + stats.cache_bypass_hits +
+           stats.bypassed_sectors + backing_->reads() + backing_->writes();
+}
+
 Figures CachedWorld::run(const Load& load, std::uint64_t bytes, std::chrono::nanoseconds length) {
     Progress progress{*volume_, load, Positions(load, bytes, rng_.next())};
     io::Buffer memory(std::size_t{load.block_bytes} * load.depth);
@@ -222,14 +216,14 @@ Figures CachedWorld::run(const Load& load, std::uint64_t bytes, std::chrono::nan
             progress, memory.span().subspan(std::size_t{load.block_bytes} * i, load.block_bytes)));
     }
     executor_.run_one();
-    const Watch before(volume_->stats(), *backing_);
+    const std::uint64_t uncached_before = uncached();
     const std::uint64_t ops_before = progress.ops;
     const Turn turn(length);
     while (!turn.over()) reactor_->turn(true);
     const Figures figures = turn.figures(progress.ops - ops_before);
     progress.over = true;
     while (group.running() != 0) reactor_->turn(true);
-    if (Watch(volume_->stats(), *backing_) != before) {
+    if (uncached() != uncached_before) {
         fmt::print(stderr, "not everything went through the cache: in use {} %\n",
                    set_->in_use_percent());
         std::exit(1);

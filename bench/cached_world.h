@@ -35,7 +35,10 @@ public:
     Figures run(const Load& load, std::uint64_t bytes, std::chrono::nanoseconds length);
     // The cache completes requests through the executor instead of at once.
     void complete_later(bool on) { cache_->complete_later(on); }
-    core::CacheSet& set() { return *set_; }
+    // Grows with each request that was not a hit, or not cached, or touched the backing device.
+    std::uint64_t uncached() const;
+    async::Executor& executor() { return executor_; }
+    io::UringReactor& reactor() { return *reactor_; }
     core::SetVolume& volume() { return *volume_; }
 
 private:
