@@ -55,13 +55,13 @@ Task<void> work(Progress& progress, std::span<std::byte> memory) {
     while (!progress.over) {
         const std::uint64_t sector = progress.positions.next_byte() / kSectorBytes;
         const core::WriteFlags flags;
-        Result<void> done;
         if (progress.load.write) {
-            done = co_await progress.volume.write(sector, memory, flags);
+            const Result<void> written = co_await progress.volume.write(sector, memory, flags);
+            CHECK(written.has_value());
         } else {
-            done = co_await progress.volume.read(sector, memory);
+            const Result<void> got = co_await progress.volume.read(sector, memory);
+            CHECK(got.has_value());
         }
-        CHECK(done.has_value());
         if (++progress.ops % kPerSlice == 0) co_await async::Yield();
     }
 }
