@@ -18,7 +18,7 @@ setup:  ## install what building and testing needs (Debian 12)
 
 build: setup  ## release build, in build/release
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release -j $(JOBS) --target ubcache
 
 demo: build  ## a cache in front of an image file, from format to write-back
 	@tools/demo
@@ -46,6 +46,7 @@ lab: build  ## interop with a stock kernel in a virtual machine
 	@tests/lab/run
 
 bench: build  ## benchmarks, one after the other (about five minutes)
+	@cmake --build --preset release -j $(JOBS)
 	@bench/run build/release
 
 lint:  ## rules of the tree: format, layers, coroutine forms, sizes
