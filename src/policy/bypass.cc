@@ -33,9 +33,4 @@ BypassReason bypass_by_run(const BypassFacts& facts) {
     return BypassReason::none;
 }
 
-BypassReason decide_bypass(const BypassFacts& facts) {
-    const BypassReason reason = bypass_by_rule(facts);
-    return reason == BypassReason::none ? bypass_by_run(facts) : reason;
-}
-
 }  // namespace uc::policy

@@ -43,7 +43,5 @@ BypassReason bypass_by_rule(const BypassFacts& facts);
 bool needs_run_length(const BypassFacts& facts);
 // The last steps, with run_sectors filled in.
 BypassReason bypass_by_run(const BypassFacts& facts);
-// All steps in order, for callers that know every fact beforehand.
-BypassReason decide_bypass(const BypassFacts& facts);
 
 }  // namespace uc::policy

@@ -18,6 +18,11 @@ BypassFacts ordinary_read() {
     return facts;
 }
 
+BypassReason decide_bypass(const BypassFacts& facts) {
+    const BypassReason reason = bypass_by_rule(facts);
+    return reason == BypassReason::none ? bypass_by_run(facts) : reason;
+}
+
 TEST(Bypass, CachesAnOrdinaryRequest) {
     EXPECT_EQ(decide_bypass(ordinary_read()), BypassReason::none);
 }

@@ -2,14 +2,10 @@
 // by the end of each run: a chain per hash of the end finds the run, a list by last use finds the
 // run to replace when none fits. Both are links between the 128 fixed slots.
 //
-// A task that has been streaming is expected to go on streaming at another place, so when a request
-// starts a new run the length of the task's last run enters a decaying average (1/8 weight), and
-// the average counts even for the first request of the new run. Tasks are remembered in a small
-// direct-mapped table: a collision forgets an average, which costs a few requests that are cached
-// although they belong to a stream.
+// The kernel also lets a request of a task that has been streaming count as part of a stream, by an
+// average over the task's runs. Front ends do not know tasks, and one average over everybody would
+// make a backup bypass the random requests of all others. So only the run itself counts here.
 #include "policy/sequential.h"
-
-#include <algorithm>
 
 namespace uc::policy {
 
@@ -62,30 +58,20 @@ void SequentialRuns::make_newest(Slot slot) {
     newest_ = slot;
 }
 
-SequentialRuns::Task& SequentialRuns::task_of(TaskId id) {
-    Task& task = tasks_[(id * 0x9e3779b97f4a7c15) >> 58];
-    if (task.id != id) task = Task{.id = id};
-    return task;
-}
-
-std::uint64_t SequentialRuns::observe(std::uint64_t start, std::uint64_t sectors, Instant now,
-                                      TaskId task_id) {
-    Task& task = task_of(task_id);
+std::uint64_t SequentialRuns::observe(std::uint64_t start, std::uint64_t sectors, Instant now) {
     Slot slot = find(start, now);
     if (slot == kNone) {
         slot = oldest_;
-        runs_[slot].bytes = 0;
-        task.average_bytes = (task.average_bytes * 7 + task.run_bytes) / 8;
+        runs_[slot].sectors = 0;
     }
     remove_from_chain(slot);
     Run& run = runs_[slot];
-    run.bytes += sectors * kSectorBytes;
+    run.sectors += sectors;
     run.end = start + sectors;
     run.expires = now + kExpiry;
-    task.run_bytes = run.bytes;
     add_to_chain(slot);
     make_newest(slot);
-    return std::max(task.run_bytes, task.average_bytes) / kSectorBytes;
+    return run.sectors;
 }
 
 }  // namespace uc::policy

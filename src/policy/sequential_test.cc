@@ -30,8 +30,8 @@ TEST(SequentialRuns, FollowsTwoInterleavedStreams) {
     SequentialRuns runs;
     std::uint64_t a = 0, b = 0;
     for (std::uint64_t i = 0; i < 10; ++i) {
-        a = runs.observe(1000 + 8 * i, 8, at_ms(0), 1);
-        b = runs.observe(900000 + 16 * i, 16, at_ms(0), 2);
+        a = runs.observe(1000 + 8 * i, 8, at_ms(0));
+        b = runs.observe(900000 + 16 * i, 16, at_ms(0));
     }
     EXPECT_EQ(a, 80u);
     EXPECT_EQ(b, 160u);
@@ -39,9 +39,9 @@ TEST(SequentialRuns, FollowsTwoInterleavedStreams) {
 
 TEST(SequentialRuns, ForgetsARunFiveSecondsAfterItsLastUse) {
     SequentialRuns runs;
-    runs.observe(0, 8, at_ms(0), 1);
-    EXPECT_EQ(runs.observe(8, 8, at_ms(4999), 1), 16u);
-    EXPECT_EQ(runs.observe(16, 8, at_ms(9999), 1), 8u);
+    runs.observe(0, 8, at_ms(0));
+    EXPECT_EQ(runs.observe(8, 8, at_ms(4999)), 16u);
+    EXPECT_EQ(runs.observe(16, 8, at_ms(9999)), 8u);
 }
 
 TEST(SequentialRuns, ReplacesTheLeastRecentlyUsedOf128Runs) {
@@ -54,20 +54,12 @@ TEST(SequentialRuns, ReplacesTheLeastRecentlyUsedOf128Runs) {
     EXPECT_EQ(runs.observe(3008, 8, at_ms(1)), 16u);
 }
 
-TEST(SequentialRuns, CarriesAnEighthOfTheLastRunIntoTheTasksAverage) {
+TEST(SequentialRuns, StreamDoesNotMakeRandomRequestsBesideItLong) {
     SequentialRuns runs;
-    EXPECT_EQ(runs.observe(0, 8000, at_ms(0)), 8000u);
-    EXPECT_EQ(runs.observe(100000, 8, at_ms(1)), 1000u);  // (0*7 + 8000) / 8
-    EXPECT_EQ(runs.observe(200000, 8, at_ms(2)), 876u);   // (1000*7 + 8) / 8
-    EXPECT_EQ(runs.observe(200008, 8, at_ms(3)), 876u);   // continued: the average does not move
-    EXPECT_EQ(runs.observe(300000, 8, at_ms(4)), 768u);   // (876*7 + 16) / 8 = 768.5
-}
-
-TEST(SequentialRuns, KeepsTheAveragesOfTasksApart) {
-    SequentialRuns runs;
-    runs.observe(0, 80000, at_ms(0), 1);
-    EXPECT_EQ(runs.observe(500000, 8, at_ms(1), 2), 8u);
-    EXPECT_EQ(runs.observe(600000, 8, at_ms(1), 1), 10000u);
+    for (std::uint64_t i = 0; i < 50; ++i) {
+        runs.observe(2048 * i, 2048, at_ms(0));
+        EXPECT_EQ(runs.observe(10000000 + 1000 * i, 8, at_ms(0)), 8u);
+    }
 }
 
 // The table against the plain definition: a list ordered by last use.
@@ -94,9 +86,7 @@ TEST(SequentialRuns, AgreesWithAListOfRuns) {
         }
         run = {start + 8, run.sectors + 8, at_ms(ms) + SequentialRuns::kExpiry};
         model.push_front(run);
-        // A task of its own for each request, so that no average counts; 0 would be shared.
-        const auto task = static_cast<TaskId>(step) + 1;
-        ASSERT_EQ(runs.observe(start, 8, at_ms(ms), task), run.sectors) << "step " << step;
+        ASSERT_EQ(runs.observe(start, 8, at_ms(ms)), run.sectors) << "step " << step;
     }
 }
 

@@ -48,8 +48,7 @@ public:
 
     // Any request of a user on the set: ends the unlimited rate of an idle set.
     void foreground_io() { idle_rounds_ = 0; }
-    bool unlimited() const { return idle_rounds_ >= kIdleRounds && idle_may_be_unlimited_; }
-    void allow_unlimited_when_idle(bool allow) { idle_may_be_unlimited_ = allow; }
+    bool unlimited() const { return idle_rounds_ >= kIdleRounds; }
 
     // Sectors per second; kLimit while unlimited.
     std::uint64_t rate() const { return unlimited() ? kLimit : rate_; }
@@ -66,7 +65,6 @@ private:
     std::uint64_t rate_ = kStart;
     std::int64_t integral_ = 0;
     unsigned idle_rounds_ = 0;
-    bool idle_may_be_unlimited_ = true;
     Instant next_{};
     Terms terms_{};
 };

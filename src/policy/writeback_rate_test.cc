@@ -141,13 +141,6 @@ TEST(WritebackRate, RoundsDuringACollectionAreNotIdle) {
     }
 }
 
-TEST(WritebackRate, StaysLimitedWhenIdleIfToldSo) {
-    WritebackRate rate;
-    rate.allow_unlimited_when_idle(false);
-    for (int i = 0; i < 10; ++i) rate.update(inputs(142400), at_ms(10));
-    EXPECT_EQ(rate.rate(), 1000u);
-}
-
 TEST(WritebackPacing, NextWriteIsDueWhenTheSubmittedSectorsAreWorthTheirTime) {
     WritebackRate rate;
     rate.submitted(512, at_ms(0));  // half a second at 1024 per second
