@@ -166,17 +166,18 @@ class Journey:
 
     def _work(self, daemon):
         """The plans of all volumes, in turns; then the end that the case wants."""
-        running = [(v, daemon.open(v.backing), plans.steps(v.plan)) for v in self.volumes]
+        running = [(v, daemon.open(v.backing), plans.batches(v.plan)) for v in self.volumes]
         everything = list(running)
         while running:
             for entry in list(running):
-                volume, target, steps = entry
-                _, operation = next(steps, (None, None))
-                if operation is None:
+                volume, target, batches = entry
+                batch = next(batches, None)
+                if batch is None:
                     running.remove(entry)
                     continue
-                targets.perform(target, volume.model.tag, operation)
-                volume.model.apply(operation)
+                targets.perform_batch(target, volume.model.tag, [operation for _, operation in batch])
+                for _, operation in batch:
+                    volume.model.apply(operation)
         for volume, target, _ in everything:
             volume.model.check(target.read)
         if self.case.clean:

@@ -29,7 +29,7 @@ def _travel(program, folder, options):
     ubcache = Ubcache(program, folder)
     _image(os.path.join(folder, "cache"), 64 * MIB)
     _image(os.path.join(folder, "disk"), 96 * MIB)
-    ubcache.run("make", "-C", "cache", "-B", "disk", "--writeback", "-b", "64k")
+    ubcache.run("make", "-C", "cache", "-B", "disk", "--writeback", "-b", "64k", "-w", "4k")
     sums = os.path.join(folder, "sums")
     os.makedirs(sums)
     for end in ("kill", "stop"):

@@ -1,4 +1,5 @@
 """Places where operations are carried out: an NBD export, a file, a block device."""
+import concurrent.futures
 import fcntl
 import mmap
 import os
@@ -8,6 +9,17 @@ import struct
 from trip import model
 
 SECTOR = model.SECTOR
+
+
+def perform_batch(target, tag, operations):
+    """Operations side by side; they must not overlap."""
+    if len(operations) > 1 and isinstance(target, Nbd):
+        target.batch(tag, operations)
+    elif len(operations) > 1 and isinstance(target, BlockDevice):
+        list(target.workers.map(lambda operation: perform(target, tag, operation), operations))
+    else:
+        for operation in operations:
+            perform(target, tag, operation)
 
 
 def perform(target, tag, operation):
@@ -69,6 +81,26 @@ class Nbd:
     def write(self, first, data, fua=False):
         self._ask(self.WRITE, first, len(data), data, self.FUA if fua else 0)
 
+    def batch(self, tag, operations):
+        """Sends all, then takes the replies in the order in which they come. No reads."""
+        pending = set()
+        for operation in operations:
+            length = operation.count * SECTOR
+            if operation.kind in ("discard", "zeroes"):
+                command = self.TRIM if operation.kind == "discard" else self.ZEROES
+                self.send(command, operation.first, length)
+            else:
+                data = model.extent(tag, operation.first, operation.count, operation.generation)
+                flags = self.FUA if operation.kind == "fua" else 0
+                self.send(self.WRITE, operation.first, length, data, flags)
+            pending.add(self.cookie)
+        while pending:
+            magic, error, cookie = struct.unpack(">IIQ", self._receive(16))
+            assert magic == 0x67446698
+            pending.remove(cookie)
+            if error:
+                raise OSError(error, "NBD request in a batch")
+
     def flush(self):
         self._ask(self.FLUSH)
 
@@ -120,18 +152,18 @@ class BlockDevice:
 
     def __init__(self, path):
         self.file = os.open(path, os.O_RDWR | os.O_DIRECT)
-        self.buffer = mmap.mmap(-1, 1 << 20)
+        self.workers = concurrent.futures.ThreadPoolExecutor(4)
 
     def read(self, first, count):
-        piece = memoryview(self.buffer)[:count * SECTOR]
-        done = os.preadv(self.file, [piece], first * SECTOR)
-        assert done == len(piece)
-        return bytes(piece)
+        aligned = mmap.mmap(-1, count * SECTOR)
+        done = os.preadv(self.file, [aligned], first * SECTOR)
+        assert done == len(aligned)
+        return aligned[:]
 
     def write(self, first, data, fua=False):
-        self.buffer[:len(data)] = data
-        piece = memoryview(self.buffer)[:len(data)]
-        done = os.pwritev(self.file, [piece], first * SECTOR, os.RWF_DSYNC if fua else 0)
+        aligned = mmap.mmap(-1, len(data))
+        aligned[:] = data
+        done = os.pwritev(self.file, [aligned], first * SECTOR, os.RWF_DSYNC if fua else 0)
         assert done == len(data)
 
     def flush(self):
@@ -144,4 +176,5 @@ class BlockDevice:
         fcntl.ioctl(self.file, self.ZEROOUT, struct.pack("QQ", first * SECTOR, count * SECTOR))
 
     def close(self):
+        self.workers.shutdown()
         os.close(self.file)
