@@ -16,9 +16,13 @@ std::vector<std::string> set_names() {
     return names;
 }
 
+fs::path set_directory(const std::string& set) {
+    return fs::path(UC_GOLDEN_DIR) / set;
+}
+
 std::vector<fs::path> images_of(const std::string& set) {
     std::vector<fs::path> images;
-    for (const auto& entry : fs::directory_iterator(fs::path(UC_GOLDEN_DIR) / set)) {
+    for (const auto& entry : fs::directory_iterator(set_directory(set))) {
         if (entry.path().string().ends_with(".img.zst")) images.push_back(entry.path());
     }
     std::sort(images.begin(), images.end());

@@ -12,6 +12,7 @@ namespace uc::golden {
 
 // Names of all sets, sorted.
 std::vector<std::string> set_names();
+std::filesystem::path set_directory(const std::string& set);
 // Compressed images of a set, sorted.
 std::vector<std::filesystem::path> images_of(const std::string& set);
 bool can_unpack();
