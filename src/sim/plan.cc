@@ -54,7 +54,7 @@ core::VolumeOptions draw_volume_options(Rng& rng) {
 VolumePlan draw_volume(Rng& rng, std::uint64_t sectors, std::uint32_t block, bool flash_only) {
     VolumePlan volume;
     volume.flash_only = flash_only;
-    volume.sectors = std::max<std::uint64_t>(sectors / 8 * 8, 2048);
+    volume.sectors = std::max<std::uint64_t>(sectors / 8 * 8, 512);
     volume.options = draw_volume_options(rng);
     if (flash_only) return volume;
     const std::uint64_t step = std::max<std::uint32_t>(block, 1);
