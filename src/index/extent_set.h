@@ -35,9 +35,10 @@ public:
         return set_.upper_bound(ondisk::Pos{inode, offset});
     }
 
-    // Removes [key.start, key.end) from the set; `removed(part)` sees what was there.
+    // Removes [key.start, key.end) from the set; `removed(part)` sees what was there. Returns where
+    // an extent with this range would go: the first one behind it.
     template <class Removed>
-    void carve(const ondisk::Key& key, Removed&& removed) {
+    Iterator carve(const ondisk::Key& key, Removed&& removed) {
         const std::uint64_t from = key.start();
         const std::uint64_t to = key.end();
         auto it = set_.upper_bound(ondisk::Pos{key.inode(), from});
@@ -45,20 +46,17 @@ public:
             const ondisk::Key old = *it;
             removed(old.part(std::max(from, old.start()), std::min(to, old.end())));
             it = set_.erase(it);
-            if (old.start() < from) it = std::next(set_.insert(old.part(old.start(), from)).first);
-            if (old.end() > to) {
-                set_.insert(old.part(to, old.end()));
-                return;
-            }
+            if (old.start() < from) it = std::next(set_.insert(it, old.part(old.start(), from)));
+            if (old.end() > to) return set_.insert(it, old.part(to, old.end()));
         }
+        return it;
     }
 
     // Inserts with override. Joins the left neighbour where that continues it (section 2.9).
     template <class Removed>
     void insert(const ondisk::Key& key, std::uint32_t bucket_sectors, Removed&& removed) {
         CHECK(key.size() != 0);
-        carve(key, removed);
-        auto it = set_.lower_bound(key.pos());
+        Iterator it = carve(key, removed);
         if (it != set_.begin()) {
             const auto left = std::prev(it);
             if (continues(*left, key, bucket_sectors)) {
