@@ -1,7 +1,8 @@
 // A block device as the engine sees it: asynchronous requests on 512-byte sectors.
 //
 // Durability contract (what the crash rules build on):
-//  * A write that completed may still be lost by a power cut until a later flush completes, unless it
+//  * A write that completed may still be lost by a power cut until a later flush completes, unless
+//  it
 //    was submitted with `fua`, in which case it is durable when it completes.
 //  * A flush covers every write that completed before the flush was submitted.
 //  * A power cut may tear a write at any 512-byte boundary; `atomic_sectors()` consecutive sectors,
@@ -28,9 +29,9 @@ struct IoRequest {
     IoKind kind = IoKind::read;
     bool fua = false;
     std::uint64_t sector = 0;
-    std::uint64_t sectors = 0;   // length, for all kinds but flush
-    std::byte* data = nullptr;   // read, write: sectors * 512 bytes; any alignment
-    Error error{};               // valid if !ok
+    std::uint64_t sectors = 0;  // length, for all kinds but flush
+    std::byte* data = nullptr;  // read, write: sectors * 512 bytes; any alignment
+    Error error{};              // valid if !ok
     bool ok = true;
     async::Waiter* waiter = nullptr;
 
