@@ -14,9 +14,6 @@
 // Why the orders: before the backing device changes under a clean extent, no crash may bring that
 // extent back; a dirty extent is the truth until the backing device has, durably, what is to
 // replace it.
-//
-// Requests that are not multiples of the cache's block are widened where the cache has something of
-// their edge blocks; else they go to the backing device as they are.
 
 #include <algorithm>
 #include <cstring>
@@ -30,9 +27,6 @@ namespace uc::core {
 using ondisk::Key;
 
 namespace {
-constexpr std::uint32_t kMaxRecord =
-    32768;  // sectors of one invalidation record (format section 2.7)
-constexpr std::size_t kKeysPerCommit = 512;
 constexpr int kSpaceRetries = 100;
 constexpr Duration kSpaceRetryDelay = std::chrono::milliseconds(100);
 }  // namespace
@@ -50,61 +44,6 @@ Result<void> CachedVolume::check_request(std::uint64_t sector, std::uint64_t sec
 bool CachedVolume::aligned(std::uint64_t from, std::uint64_t to) const {
     const std::uint32_t block = services_.table.geometry().block_sectors;
     return from % block == 0 && to % block == 0;
-}
-
-Task<Result<index::Overlap>> CachedVolume::overlap(std::uint64_t from, std::uint64_t to) {
-    index::Overlap found;
-    while (!services_.tree.try_overlap(identity_.inode, from, to, found)) {
-        CO_OK(co_await services_.tree.fetch(identity_.inode, from, to));
-    }
-    co_return found;
-}
-
-// Commits keys that lie in [from, to). More than one round only for very many keys.
-Task<Result<JournalSeq>> CachedVolume::commit(std::uint64_t from, std::uint64_t to,
-                                              const std::vector<Key>& keys) {
-    JournalSeq seq = 0;
-    const std::span<const Key> all(keys);
-    for (std::size_t i = 0; i < all.size(); i += kKeysPerCommit) {
-        while (!services_.tree.prepared(identity_.inode, from, to)) {
-            CO_OK(co_await services_.tree.prepare(identity_.inode, from, to));
-        }
-        const auto part = all.subspan(i, std::min(kKeysPerCommit, all.size() - i));
-        seq = services_.tree.commit(part);
-        // In the same step: who sees the keys in the index must also see that they are not durable
-        // yet.
-        flush_seq_ = std::max(flush_seq_, seq);
-        const auto record = [](const Key& key) { return !key.has_ptr(); };
-        if (std::ranges::any_of(part, record)) removal_seq_ = std::max(removal_seq_, seq);
-    }
-    co_return seq;
-}
-
-// Records "not cached" for the range, or for what in it is not dirty.
-Task<Result<JournalSeq>> CachedVolume::invalidate(std::uint64_t from, std::uint64_t to,
-                                                  bool keep_dirty) {
-    index::Pieces pieces;
-    while (!services_.tree.prepared(identity_.inode, from, to)) {
-        CO_OK(co_await services_.tree.prepare(identity_.inode, from, to));
-    }
-    CHECK(services_.tree.try_lookup(identity_.inode, from, to, pieces));
-    std::vector<Key> records;
-    const auto add = [&](std::uint64_t begin, std::uint64_t end) {
-        while (begin < end) {
-            const std::uint64_t size = std::min<std::uint64_t>(end - begin, kMaxRecord);
-            begin += size;
-            records.push_back(
-                Key::invalidation(identity_.inode, begin, static_cast<std::uint32_t>(size)));
-        }
-    };
-    std::uint64_t at = from;
-    for (const Key& piece : pieces) {
-        if (!keep_dirty || !piece.dirty()) continue;
-        add(at, piece.start());
-        at = piece.end();
-    }
-    add(at, to);
-    co_return co_await commit(from, to, records);
 }
 
 bool CachedVolume::wants_writeback(const WriteOp& op, Reason reason,
@@ -292,93 +231,6 @@ Task<Result<void>> CachedVolume::modify_locked(WriteOp op) {
     const bool cache_it = op.data != nullptr && reason == Reason::cached;
     co_return co_await write_backing(op, cache_it);
 }
-
-// Not a multiple of the block. If the cache has nothing of the blocks it touches, the backing
-// device gets the request as it is.
-Task<Result<void>> CachedVolume::write_unaligned(WriteOp op) {
-    const std::uint32_t block = services_.table.geometry().block_sectors;
-    const std::uint64_t hull_from = op.from / block * block;
-    const std::uint64_t hull_to = div_ceil<std::uint64_t>(op.to, block) * block;
-    async::RangeLock::Hold hold(writes_, hull_from, hull_to);
-    co_await hold.acquire();
-    if (!attached_) co_return co_await issue_to_backing(op, op.flags.fua);
-    if (fills_) fills_->cancel(hull_from, hull_to);
-    CO_TRY(const index::Overlap found, co_await overlap(hull_from, hull_to));
-    if (backing_ && !found.dirty && !found.clean) {
-        ++stats_.write_reasons[static_cast<std::size_t>(Reason::unaligned)];
-        stats_.bypassed_sectors += op.sectors();
-        async::RangeLock::Hold backing_hold(backing_writes_, hull_from, hull_to);
-        co_await backing_hold.acquire();
-        if (services_.journal.durable_seq() < removal_seq_) {
-            CO_OK(co_await services_.journal.flush(removal_seq_));
-        }
-        co_return co_await issue_to_backing(op, op.flags.fua);
-    }
-    io::Buffer whole((hull_to - hull_from) * kSectorBytes);
-    CO_OK(co_await read_cached(hull_from, hull_to, whole.data(), Reason::unaligned));
-    std::byte* const place = whole.data() + (op.from - hull_from) * kSectorBytes;
-    if (op.data != nullptr) {
-        std::memcpy(place, op.data, op.sectors() * kSectorBytes);
-    } else {
-        std::memset(place, 0, op.sectors() * kSectorBytes);
-    }
-    op.from = hull_from;
-    op.to = hull_to;
-    op.data = whole.data();
-    op.discard = false;
-    co_return co_await modify_locked(op);
-}
-
-// Cuts an unaligned request into edges and middle. The last partial block of a volume whose size is
-// not a multiple of the block can never be cached, so it goes to the backing device alone.
-Task<Result<void>> CachedVolume::write_around_edges(WriteOp op) {
-    const std::uint32_t block = services_.table.geometry().block_sectors;
-    const std::uint64_t end = (size_ + offset()) / block * block;
-    if (backing_ && op.to > end) {
-        WriteOp tail = op;
-        tail.from = std::max(op.from, end);
-        if (tail.data != nullptr) tail.data += (tail.from - op.from) * kSectorBytes;
-        CO_OK(co_await write_direct(tail));
-        op.to = tail.from;
-        if (op.from >= op.to) co_return Result<void>{};
-    }
-    if (aligned(op.from, op.to)) co_return co_await modify(op);
-    if (op.data != nullptr) co_return co_await write_unaligned(op);
-    // Zeroes and discards: the middle as a whole, zeroes at the edges by hand.
-    const std::uint64_t first = div_ceil<std::uint64_t>(op.from, block) * block;
-    const std::uint64_t last = op.to / block * block;
-    // A flash-only volume promises zeroes after a discard, to the sector.
-    const bool leave_edges = op.discard && backing_;
-    if (first >= last) {
-        if (leave_edges) co_return Result<void>{};
-        co_return co_await write_unaligned(op);
-    }
-    WriteOp middle = op;
-    middle.from = first;
-    middle.to = last;
-    CO_OK(co_await modify(middle));
-    if (leave_edges) co_return Result<void>{};
-    WriteOp edge = op;
-    edge.to = first;
-    if (edge.from < edge.to) {
-        CO_OK(co_await write_unaligned(edge));
-    }
-    edge.from = last;
-    edge.to = op.to;
-    if (edge.from < edge.to) {
-        CO_OK(co_await write_unaligned(edge));
-    }
-    co_return Result<void>{};
-}
-
-// Past the cache altogether.
-Task<Result<void>> CachedVolume::write_direct(WriteOp op) {
-    async::RangeLock::Hold hold(writes_, op.from, op.to);
-    co_await hold.acquire();
-    if (op.discard && !backing_->device().supports_discard()) co_return Result<void>{};
-    co_return co_await issue_to_backing(op, op.flags.fua);
-}
-
 Task<Result<void>> CachedVolume::modify(WriteOp op) {
     async::RangeLock::Hold hold(writes_, op.from, op.to);
     co_await hold.acquire();
