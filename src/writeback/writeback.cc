@@ -43,12 +43,14 @@ Task<void> Writeback::loop() {
                                        ? std::clamp<std::uint64_t>(rate, kRunSectors, kBatchSectors)
                                        : kBatchSectors;
         const Result<std::uint64_t> done = co_await batch(most);
+        if (stopping_) break;  // told while nobody waited
         if (!done || *done == 0) {
             co_await io::TimedWait(parts_.clock, wake_, kRetry);
             continue;
         }
         if (knobs.paced && !hurried()) {
             co_await pace(*done);
+            if (stopping_) break;
         }
         // A whole round is done: let dirty data gather and merge.
         if (wrapped_ && !hurried() && dirty() && !parts_.rate.unlimited()) {
