@@ -4,10 +4,12 @@ import os
 import re
 import subprocess
 import threading
+import time
 
 from trip.targets import File, Nbd
 
 PATIENCE = 60
+STOP_SECONDS = 20  # nothing that stop waits for takes long, not even on a busy machine
 # Lines of the daemon that mean damage; a replayed journal and a blank cache are no news.
 _BAD = re.compile(r"error|inconsist|bad|corrupt|missing|stale|invalid|fail|damag|wrong|CHECK", re.I)
 
@@ -99,11 +101,14 @@ class Daemon:
 
     def stop(self):
         complaints = self.complaints()
+        begin = time.monotonic()
         self.ask("stop")
         if self.process.wait(PATIENCE):
             raise HostError("the daemon ended with %d: %s" % (self.process.returncode, self.said[-5:]))
         self.reader.join()
         complaints += self.complaints()
+        if time.monotonic() - begin > STOP_SECONDS:
+            complaints.append("(%.0f s to stop)" % (time.monotonic() - begin))
         if complaints:
             raise HostError("the daemon said: " + " / ".join(complaints))
 
