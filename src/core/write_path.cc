@@ -211,11 +211,11 @@ Task<Result<void>> CachedVolume::modify_locked(WriteOp op) {
     if (op.data != nullptr && wants_writeback(op, reason, found)) {
         services_.table.account_request(op.sectors());
         const Result<void> written = co_await write_dirty(op);
+        if (written || !backing_ || written.error().code == Errc::stopped) co_return written;
+        // Whatever failed first: the set has failed, and the volume may go on without it.
+        if (services_.journal.failed()) co_return fail(Errc::gone, "the cache set has failed");
         // A cache that cannot take the data is no reason for an error while the backing device can
         // (11.25).
-        const bool fall_back = !written && backing_ && !services_.journal.failed() &&
-                               written.error().code != Errc::stopped;
-        if (!fall_back) co_return written;
         services_.counters.cache_io_errors += written.error().code == Errc::io;
         if (written.error().code == Errc::no_space) {
             --stats_.write_reasons[static_cast<std::size_t>(reason)];
