@@ -136,15 +136,45 @@ class SuperShowLikeTheOriginal(ScratchTest):
             self.skipTest("no golden images")
         for name, disk in images:
             with self.subTest(image=name, file=disk["file"]):
-                with open(self.path("x"), "wb") as out:
-                    source = os.path.join(support.GOLDEN, name, disk["file"] + ".zst")
-                    unpack = subprocess.Popen(["zstd", "-dcq", "--long=26", source],
-                                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-                    out.write(unpack.stdout.read(8192))
-                    unpack.stdout.close()
-                    unpack.wait()
+                self.unpack_start(name, disk, "x")
                 code, text, _ = self.show(ours("bcache-super-show"), "-f", "x")
                 self.assertEqual((code, text.decode()), (0, disk["super_show"]))
+
+    def test_gives_the_golden_images_as_json_as_recorded(self):
+        words = {"detached": "no cache"}  # where bcache-super-show's word is not that of sysfs
+        for name, disk in self.golden_images():
+            with self.subTest(image=name, file=disk["file"]):
+                self.unpack_start(name, disk, "x")
+                os.truncate(self.path("x"), disk["size"])
+                result = ubcache("show", "--json", "x", cwd=self.dir)
+                shown = json.loads(result.stdout)[0]
+                facts = dict(re.findall(r"^(\S+)\t+(.*)$", disk["super_show"], re.M))
+                bracketed = {key: word for key, value in facts.items()
+                             for word in re.findall(r"\[(.*)\]", value)}
+                self.assertEqual((result.returncode, shown["fault"]), (0, ""))
+                self.assertEqual(shown["uuid"], facts["dev.uuid"])
+                self.assertEqual(shown["set_uuid"], facts["cset.uuid"])
+                self.assertEqual(int(shown["csum"], 16), int(facts["sb.csum"].split()[0], 16))
+                self.assertEqual(str(shown["block_sectors"]), facts["dev.sectors_per_block"])
+                if shown["type"] == "cache":
+                    self.assertEqual(str(shown["bucket_sectors"]), facts["dev.sectors_per_bucket"])
+                    self.assertEqual(shown["replacement"], bracketed["dev.cache.replacement"])
+                else:
+                    state = bracketed["dev.data.cache_state"]
+                    self.assertEqual(shown["state"], words.get(state, state))
+                    self.assertEqual(shown["cache_mode"], bracketed["dev.data.cache_mode"])
+                    self.assertEqual(str(shown["data_offset_sectors"]),
+                                     facts["dev.data.first_sector"])
+
+    def unpack_start(self, name, disk, to):
+        """The first 8 KiB of a golden image."""
+        with open(self.path(to), "wb") as out:
+            source = os.path.join(support.GOLDEN, name, disk["file"] + ".zst")
+            unpack = subprocess.Popen(["zstd", "-dcq", "--long=26", source],
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            out.write(unpack.stdout.read(8192))
+            unpack.stdout.close()
+            unpack.wait()
 
     @staticmethod
     def golden_images():
