@@ -91,7 +91,7 @@ public:
         return opened;
     }
 
-    // Write-back waits until it is asked for, so that nothing changes behind a test's back.
+    // Write-back is held, but what it began while the device was added goes on.
     Result<core::SetVolume*> add(io::BlockDevice& backing,
                                  core::AttachMode mode = core::AttachMode::known) {
         auto added = run(set_->add_backing(backing, mode, report_));

@@ -36,6 +36,10 @@ private:
     io::BlockDevice& device_;
 };
 
+// Of `writeback-dirty`: written in writeback mode, and the last that write-back comes to.
+constexpr std::uint64_t kDirty = 98304;
+constexpr std::uint64_t kDirtySectors = 3072;
+
 class Refusal : public testing::Test {
 protected:
     void SetUp() override {
@@ -53,6 +57,7 @@ protected:
         core::SetOptions options;
         options.read_only = read_only;
         ASSERT_TRUE(world.open(*cache, options)) << world.report().refusal;
+        cache->fail_reads = reads_fail;
         const auto added = world.add(image(), read_only);
         ASSERT_TRUE(added) << world.report().refusal;
         volume = *added;
@@ -87,20 +92,21 @@ protected:
 
     std::optional<GoldenSet> golden;
     std::optional<FailingDevice> cache;
+    bool reads_fail = false;  // of the cache, before write-back can begin
     io::Buffer buffer;
     SetVolume* volume = nullptr;
     EngineWorld world;
 };
 
 TEST_F(Refusal, DirtyDataThatCannotBeReadIsLostAndNeverReplacedByOldData) {
+    reads_fail = true;
     ASSERT_NO_FATAL_FAILURE(open("writeback-dirty"));
-    cache->fail_reads = true;
     std::size_t lost = 0;
-    for (std::uint64_t at = 1024; at < 1024 + 2048; at += 8) {  // written dirty, over clean data
+    for (std::uint64_t at = kDirty; at < kDirty + kDirtySectors; at += 8) {
         const Result<void> done = read(at);
         if (!done && done.error().code == Errc::data_lost) ++lost;
     }
-    EXPECT_EQ(lost, 2048u / 8);
+    EXPECT_EQ(lost, kDirtySectors / 8);
     cache->fail_reads = false;
 }
 
@@ -115,11 +121,11 @@ TEST_F(Refusal, AFailedSetWithDirtyDataIsGone) {
     ASSERT_NO_FATAL_FAILURE(open("writeback-dirty"));
     cache->fail_writes = true;
     // The backing device takes it, but that the cache's copy is out of date cannot be written down.
-    EXPECT_TRUE(write(1024));
+    EXPECT_TRUE(write(kDirty));
     EXPECT_FALSE(world.run(volume->flush()));
     EXPECT_NE(world.set().failure(), "");
     expect(Errc::gone, world.run(volume->flush()));
-    EXPECT_FALSE(write(1024));
+    EXPECT_FALSE(write(kDirty));
     EXPECT_EQ(volume->state(), ondisk::BackingState::dirty);
 }
 
