@@ -93,11 +93,11 @@ int set_command(const ClientOptions& options, const std::vector<std::string>& as
     return ask_and_say(options, request, "");
 }
 
-int attach_command(const ClientOptions& options, const std::string& device, bool force) {
+int attach_command(const ClientOptions& options, const std::string& device) {
     // The daemon has another working directory.
     std::error_code ignored;
     const std::string path = std::filesystem::absolute(device, ignored).string();
-    return ask_for_volume(options, json{{"op", "attach"}, {"device", path}, {"force", force}});
+    return ask_for_volume(options, json{{"op", "attach"}, {"device", path}});
 }
 
 int detach_command(const ClientOptions& options, const std::string& volume) {

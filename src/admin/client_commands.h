@@ -16,7 +16,7 @@ int status_command(const ClientOptions& options);
 // `assignments`: KEY=VALUE. `volume` empty: all volumes.
 int set_command(const ClientOptions& options, const std::vector<std::string>& assignments,
                 const std::string& volume);
-int attach_command(const ClientOptions& options, const std::string& device, bool force);
+int attach_command(const ClientOptions& options, const std::string& device);
 int detach_command(const ClientOptions& options, const std::string& volume);
 // `volume` empty: all volumes.
 int flush_command(const ClientOptions& options, const std::string& volume);

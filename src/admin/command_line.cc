@@ -107,12 +107,10 @@ void add_set(CLI::App& app, Parsed& parsed) {
 }
 
 void add_volume_commands(CLI::App& app, Parsed& parsed) {
-    CLI::App* attach = add_client(app, parsed, "attach", "Take a backing device into service",
-                                  "attach /dev/sdb --force");
+    CLI::App* attach =
+        add_client(app, parsed, "attach", "Take a backing device into service", "attach /dev/sdb");
     attach->add_option("device", parsed.device, "Backing device")->required();
-    attach->add_flag("--force", parsed.flag, "Even if it belongs to no set, or to another one");
-    attach->callback(
-        [&parsed] { parsed.status = attach_command(parsed.client, parsed.device, parsed.flag); });
+    attach->callback([&parsed] { parsed.status = attach_command(parsed.client, parsed.device); });
 
     CLI::App* detach = add_client(
         app, parsed, "detach",

@@ -164,6 +164,10 @@ Task<Outcome<>> ControlRequests::set_one(std::string name, std::string value, st
         if (wanted == nullptr || wanted->volume != served.volume) continue;
         target.volume = served.volume;
         Result<void> done = co_await write_attribute(*attribute, target, value);
+        // Of all volumes: those that have such an attribute.
+        const bool has_none = volume.empty() && served.volume->flash_only() && !done &&
+                              done.error().code == Errc::invalid && volumes.size() > 1;
+        if (has_none) continue;
         if (!done) {
             const std::string what = fmt::format("{} of {}", name, served.name);
             co_return tl::unexpected(explain(what, done.error()));
@@ -175,9 +179,7 @@ Task<Outcome<>> ControlRequests::set_one(std::string name, std::string value, st
 ControlRequests::Answer ControlRequests::attach(const json& request) {
     const std::string path = text_member(request, "device");
     if (path.empty()) co_return tl::unexpected(std::string("attach: \"device\" is missing"));
-    const core::AttachMode mode =
-        flag_member(request, "force") ? core::AttachMode::attach : core::AttachMode::known;
-    Outcome<std::string> name = co_await served_.attach(path, mode);
+    Outcome<std::string> name = co_await served_.attach(path, core::AttachMode::attach);
     if (!name) co_return tl::unexpected(name.error());
     const Outcome<ServedVolume> volume = named_volume(*name);
     json result = result_with("volume", *name);

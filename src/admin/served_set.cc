@@ -87,8 +87,8 @@ Task<Outcome<>> ServedSet::open() {
         if (!added) co_return tl::unexpected(added.error());
     }
     if (volumes_.empty()) {
-        co_return tl::unexpected(fmt::format(
-            "{}: the set has no volumes of its own; name its backing devices with --backing",
+        notes_.push_back(fmt::format(
+            "{}: the set has no volumes yet; add some with 'ubcache attach' or 'create-volume'",
             options_.cache));
     }
     CO_OK(co_await apply_set_options());

@@ -16,6 +16,10 @@ nbd::ExportFacts facts_of(const core::Volume& volume) {
     facts.bytes = volume.size_sectors() * kSectorBytes;
     facts.read_only = volume.read_only();
     const std::uint64_t block = volume.block_sectors() * kSectorBytes;
+    const bool usable = (block & (block - 1)) == 0 && block <= 65536 && facts.bytes % block == 0;
+    if (block > facts.minimum_block && usable) {
+        facts.minimum_block = static_cast<std::uint32_t>(block);
+    }
     if (block > facts.preferred_block && block <= nbd::kMaxData) {
         facts.preferred_block = static_cast<std::uint32_t>(block);
     }

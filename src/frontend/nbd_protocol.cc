@@ -195,7 +195,7 @@ void append_info(Bytes& out, std::uint32_t option, const ExportFacts& facts) {
 
     append_header(out, option, rep::info, 14);
     append(out, Be<std::uint16_t>(static_cast<std::uint16_t>(Info::block_size)));
-    append(out, Be<std::uint32_t>(kMinBlock));
+    append(out, Be<std::uint32_t>(facts.minimum_block));
     append(out, Be<std::uint32_t>(facts.preferred_block));
     append(out, Be<std::uint32_t>(kMaxData));
 }

@@ -164,6 +164,9 @@ static_assert(sizeof(ErrorChunk) == 26 && alignof(ErrorChunk) == 1);
 // What a client is told about an export.
 struct ExportFacts {
     std::uint64_t bytes = 0;
+    // Advertised, so that file systems made here also fit the kernel's block device of the set.
+    // Requests of clients that do not ask may be multiples of kMinBlock.
+    std::uint32_t minimum_block = kMinBlock;
     std::uint32_t preferred_block = 4096;
     bool read_only = false;
 };

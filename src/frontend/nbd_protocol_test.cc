@@ -104,7 +104,7 @@ TEST(NbdMeta, QueryCountIsBoundByThePayload) {
 }
 
 TEST(NbdFlags, ReadOnlyExportsOfferNoChanges) {
-    const std::uint16_t flags = transmission_flags({1 << 20, 4096, true});
+    const std::uint16_t flags = transmission_flags({1 << 20, 512, 4096, true});
     EXPECT_NE(flags & flag::read_only, 0);
     EXPECT_EQ(flags & (flag::send_trim | flag::send_write_zeroes | flag::send_fast_zero), 0);
 }

@@ -211,12 +211,12 @@ class Administration(DaemonTest):
         self.assertEqual(self.volume()["attributes"]["sequential_cutoff"], "0.0k")
         self.assertEqual(self.status()["set"]["attributes"]["journal_delay_ms"], "10")
 
-    def test_attach_refuses_foreign_devices_unless_forced(self):
+    def test_attach_takes_free_devices_and_refuses_others(self):
         self.start()
         self.image("second", 32 * MIB)
         self.assertIn("second", self.ask("attach", "second", code=1))
         ubcache("make", "-B", "second", "-l", "other", cwd=self.dir)
-        self.assertIn("other: ", self.ask("attach", "second", "--force"))
+        self.assertIn("other: ", self.ask("attach", "second"))
         names = [volume["name"] for volume in self.status()["volumes"]]
         self.assertEqual(names, ["home", "other"])
 

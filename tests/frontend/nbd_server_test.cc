@@ -48,7 +48,7 @@ TEST_F(NbdServerTest, GoTellsSizeFlagsAndBlockSizes) {
     EXPECT_EQ(replies[0].payload, expected);
     expected.clear();
     nbd::append(expected, Be<std::uint16_t>(3));
-    nbd::append(expected, Be<std::uint32_t>(512));
+    nbd::append(expected, Be<std::uint32_t>(4096));
     nbd::append(expected, Be<std::uint32_t>(4096));
     nbd::append(expected, Be<std::uint32_t>(32 << 20));
     EXPECT_EQ(replies[1].payload, expected);

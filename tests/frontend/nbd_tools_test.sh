@@ -19,7 +19,7 @@ if have nbdinfo; then
     for what in can_flush can_fua can_trim can_zero can_df can_multi_conn can_fast_zero; do
         grep -q "$what: true" "$work/info" || die "$what"
     done
-    grep -q 'block_size_minimum: 512' "$work/info" || die "block size"
+    grep -q 'block_size_minimum: 4096' "$work/info" || die "block size"
     [ "$(nbdinfo --list "$uri" 2>/dev/null | grep -c 'export=')" = 2 ] || die "list"
     nbdinfo "$tcp/big" | grep -q 'export-size: 67108864' || die "tcp"
     if nbdinfo "nbd+unix:///none?socket=$socket" 2>/dev/null; then die "unknown export"; fi

@@ -103,7 +103,7 @@ class Journey:
         daemon = self.ubcache.serve(*options)
         if attach == "command":
             for name in backings[1:]:
-                daemon.ask("attach", name, "--force")
+                daemon.ask("attach", name)
         self._set(daemon, *NO_BYPASS)
         return daemon
 
