@@ -72,7 +72,7 @@ if have fio && fio --enghelp 2>/dev/null | grep -q nbd; then
     say fio
     used=1
     fio --name=verify --ioengine=nbd --uri="$big" --rw=randwrite --bsrange=4k-128k --bs_unaligned=0 \
-        --blockalign=512 --size=32M --iodepth=32 --verify=crc32c --verify_fatal=1 \
+        --blockalign=4k --size=32M --iodepth=32 --verify=crc32c --verify_fatal=1 \
         >"$work/out" 2>&1 || { cat "$work/out"; die "fio"; }
 fi
 
