@@ -129,6 +129,7 @@ Task<Result<void>> Tree::fetch_leaf(Pos pos) {
     }
     if (!read) co_return tl::unexpected(read.error());
     it->second.node = &adopt(std::move(fresh));
+    it->second.node->referenced = true;  // whoever waits for it must find it
     shrink();
     co_return Result<void>{};
 }

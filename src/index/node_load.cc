@@ -252,9 +252,11 @@ Task<Result<void>> Tree::account(std::string& problem) {
     co_return Result<void>{};
 }
 
-// Second chance: leaves that were used since the last round stay.
+// Second chance: leaves that were used since the last round stay. One round, whatever the limit:
+// a request needs all leaves of its range at once, and were one evicted while the next is loaded,
+// it would go on loading them for ever.
 void Tree::shrink() {
-    std::uint64_t looks = 2 * nodes_.size();
+    std::uint64_t looks = nodes_.size();
     while (memory_ > parts_.memory_limit && looks-- > 0) {
         auto it = nodes_.upper_bound(evict_hand_);
         if (it == nodes_.end()) it = nodes_.begin();
