@@ -106,7 +106,10 @@ const VolumeStats& CachedVolume::stats() const {
 }
 
 void CachedVolume::options_changed() {
-    rate_.set_rate(std::max<std::uint64_t>(1, options_.writeback_rate_sectors));
+    if (options_.writeback_rate_sectors != shown_rate_) {  // by hand, not by the controller
+        rate_.set_rate(std::max<std::uint64_t>(1, options_.writeback_rate_sectors));
+        shown_rate_ = options_.writeback_rate_sectors;
+    }
     if (writeback_) writeback_->kick();
     tick_.notify();
 }

@@ -208,6 +208,8 @@ private:
     std::optional<Fills> fills_;
     std::optional<writeback::Writeback> writeback_;
     policy::WritebackRate rate_;
+    std::uint64_t shown_rate_ =
+        policy::WritebackRate::kStart;  // what the controller put in options_
     policy::SequentialRuns runs_;
     std::uint32_t dirty_writers_ = 0;
     async::Mutex leaving_;

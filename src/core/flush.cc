@@ -112,7 +112,7 @@ void CachedVolume::update_rate() {
     in.i_term_inverse = options_.writeback_rate_i_term_inverse;
     in.minimum = options_.writeback_rate_minimum_sectors;
     rate_.update(in, services_.clock.now());
-    options_.writeback_rate_sectors = rate_.rate();
+    options_.writeback_rate_sectors = shown_rate_ = rate_.rate();
 }
 
 // Once per update interval: the rate of write-back and the way back to clean.
