@@ -38,6 +38,9 @@ core::SetOptions draw_set_options(Rng& rng) {
     options.cutoff_writeback_sync = pick(rng, std::array<std::uint32_t, 3>{70, 70, 85});
     if (rng.percent(70)) options.congested_read_threshold_us = 0;
     if (rng.percent(70)) options.congested_write_threshold_us = 0;
+    if (rng.percent(30)) {  // hardly a leaf stays in memory
+        options.node_cache_bytes = pick(rng, std::array<std::uint64_t, 3>{1, 8000, 64000});
+    }
     return options;
 }
 
