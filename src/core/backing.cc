@@ -22,7 +22,9 @@ Task<Result<void>> Backing::save() {
 Task<Result<void>> Backing::become_dirty() {
     co_await superblock_lock_.lock();
     const async::Mutex::Guard guard(superblock_lock_);
-    if (state_ == ondisk::BackingState::dirty) co_return Result<void>{};
+    // Not over "stale" either: a failed set has been left while we waited, and its data must never
+    // be used again.
+    if (state_ != ondisk::BackingState::clean) co_return Result<void>{};
     superblock_.set_state(ondisk::BackingState::dirty);
     CO_OK(co_await save());
     state_ = ondisk::BackingState::dirty;  // only now may the write go on

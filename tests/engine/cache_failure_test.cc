@@ -150,6 +150,39 @@ TEST_F(CacheFailure, SuperblockSaysStaleBeforeTheFirstWriteThatTheCacheMisses) {
     backing->watch = nullptr;
 }
 
+Task<void> write_aside(SetVolume& volume, std::uint64_t sector, const io::Buffer& data,
+                       std::optional<Result<void>>& out) {
+    const Result<void> done = co_await volume.write(sector, data.span(), core::WriteFlags());
+    out = done;
+}
+
+// A write that wants to record "dirty" while "stale" is being recorded must not have the last word.
+TEST_F(CacheFailure, WriteUnderWayDoesNotOverrideTheStaleState) {
+    SetVolume& volume = start_clean(CacheMode::writeback);
+    bool leaving = false;
+    backing->watch = [&](const io::IoRequest& request) {
+        leaving |= request.kind == io::IoKind::write && request.sector == ondisk::kSuperblockSector;
+    };
+    world.cache->gone = true;
+    volume.options().sequential_cutoff_bytes = 4096;  // this write is bypassed
+    const io::Buffer first = pattern(0, 64, 2);
+    std::optional<Result<void>> bypassed;
+    world.world.executor().spawn(write_aside(volume, 0, first, bypassed));
+    ASSERT_TRUE(world.wait_until([&] { return leaving; }, seconds(10)));
+    backing->watch = nullptr;
+    volume.options().sequential_cutoff_bytes = 0;  // this one would be dirty
+    EXPECT_TRUE(world.write(volume, 4096, 8, 2));
+    ASSERT_TRUE(world.wait_until([&] { return bypassed.has_value(); }, seconds(10)));
+    EXPECT_TRUE(*bypassed);
+    EXPECT_TRUE(world.flush(volume));
+    EXPECT_EQ(world.superblock_of(*backing).state(), BackingState::stale);
+    (void)world.stop();
+    world.cache->heal();
+    SetVolume& again = world.start(*backing);
+    EXPECT_EQ(world.read(again, 0, 64, 2), 2);
+    EXPECT_EQ(world.read(again, 4096, 8, 2), 2);
+}
+
 TEST_F(CacheFailure, DeviceThatRanAloneNeverSeesOldCachedDataAgain) {
     SetVolume& volume = start_clean();
     const Inode before = volume.inode();
