@@ -87,9 +87,14 @@ Task<Outcome<>> ServedSet::open() {
         if (!added) co_return tl::unexpected(added.error());
     }
     if (volumes_.empty()) {
+        // Not "the set is empty": devices that it knows may be missing, and their newest data be
+        // here.
         notes_.push_back(fmt::format(
-            "{}: the set has no volumes yet; add some with 'ubcache attach' or 'create-volume'",
-            options_.cache));
+            "{}: no backing device was named and the set has no volume of its own; {}",
+            options_.cache,
+            set_->bucket_counts().dirty != 0
+                ? "it HOLDS DIRTY DATA of a device that is missing: name it with --backing"
+                : "add one with 'ubcache attach' or 'create-volume'"));
     }
     CO_OK(co_await apply_set_options());
     CO_OK(co_await start_front_ends());
