@@ -92,6 +92,18 @@ class Serving(DaemonTest):
         self.assertEqual(data[8192 + MIB:][:256 << 10], b"\x5a" * (256 << 10))
         self.assertEqual(data[8192 + 64 * MIB:][:64 << 10], b"\xa5" * (64 << 10))
 
+    def test_a_set_without_its_disk_says_that_dirty_data_waits(self):
+        self.start()
+        self.ask("set", "writeback_running=0")
+        qemu_io(self.uri, "write -P 0x33 0 256k", "flush")
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        self.assertIn("HOLDS DIRTY DATA", self.start(backing=()))
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        self.start()
+        qemu_io(self.uri, "read -P 0x33 0 256k")
+
     def test_data_survives_a_killed_daemon(self):
         self.start()
         qemu_io(self.uri, "write -P 0x11 0 512k", "flush")
