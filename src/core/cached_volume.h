@@ -174,6 +174,7 @@ private:
     Task<Result<alloc::Space>> allocate(alloc::Stream stream, std::uint32_t sectors);
     Task<Result<void>> write_cache(const WriteOp& op, alloc::Stream stream, PinnedKeys& keys);
     Task<Result<void>> write_backing(WriteOp op, bool cache_it);
+    Task<Result<void>> replace_dirty(WriteOp op);
     Task<Result<void>> write_discard(WriteOp op);
     Task<Result<void>> write_flash_records(WriteOp op);
     Task<Result<void>> send(const WriteOp& op, bool fua);

@@ -147,16 +147,25 @@ Task<Result<void>> CachedVolume::write_backing(WriteOp op, bool cache_it) {
     } else if (found.clean) {
         CO_OK(co_await invalidate(op.from, op.to, true));
     }
-    const bool fua = op.flags.fua && !found.dirty;  // otherwise it is flushed below
-    CO_OK(co_await issue_to_backing(op, fua));
     if (found.dirty) {
-        CO_OK(co_await flush_backing());
-        CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
-        if (op.flags.fua) {
-            CO_OK(co_await services_.journal.flush(seq));
-        }
+        const Result<void> replaced = co_await replace_dirty(op);
+        if (!replaced && writeback_) writeback_->spoil(op.from, op.to);
+        CO_OK(replaced);
+    } else {
+        CO_OK(co_await issue_to_backing(op, op.flags.fua));
     }
     if (cache_it) keep_for_cache(op);
+    co_return Result<void>{};
+}
+
+// Until the last step the dirty extent is the truth, whatever the backing device has.
+Task<Result<void>> CachedVolume::replace_dirty(WriteOp op) {
+    CO_OK(co_await issue_to_backing(op, false));
+    CO_OK(co_await flush_backing());
+    CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
+    if (op.flags.fua) {
+        CO_OK(co_await services_.journal.flush(seq));
+    }
     co_return Result<void>{};
 }
 

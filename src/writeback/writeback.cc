@@ -120,6 +120,7 @@ Task<Result<void>> Writeback::choose(std::uint64_t max_sectors, std::vector<Run>
 Task<Result<std::uint64_t>> Writeback::batch(std::uint64_t max_sectors) {
     co_await one_batch_.lock();
     const async::Mutex::Guard guard(one_batch_);
+    spoiled_.clear();
     std::vector<Run> runs;
     CO_OK(co_await choose(max_sectors, runs));
     async::Semaphore slots(kInFlight);
@@ -192,6 +193,12 @@ Task<Result<void>> Writeback::copy_extents(Run& run, std::span<std::byte> data) 
     co_return Result<void>{};
 }
 
+bool Writeback::spoiled(const Key& key) const {
+    return std::ranges::any_of(spoiled_, [&key](const auto& range) {
+        return range.first < key.end() && key.start() < range.second;
+    });
+}
+
 // Clears DIRTY where the same data is still there.
 Task<Result<void>> Writeback::mark_clean(const std::vector<Run>& runs) {
     std::vector<Key> clean;
@@ -212,6 +219,7 @@ Task<Result<void>> Writeback::mark_clean(const std::vector<Run>& runs) {
                 // A user's write is on its way to the same place: what we wrote is not there any
                 // more.
                 if (parts_.backing_writes.overlaps(part.start(), part.end())) continue;
+                if (spoiled(part)) continue;
                 part.set_dirty(false);
                 clean.push_back(part);
             }

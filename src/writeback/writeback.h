@@ -9,11 +9,13 @@
 //   through
 //           the journal like every change
 // A write that comes meanwhile goes to the cache under another pointer, so the comparison fails and
-// its data stay dirty.
+// its data stay dirty. One that goes to the backing device instead and fails there leaves the dirty
+// key, but what the batch wrote may be gone: it is told by spoil(), and the key stays dirty.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "alloc/allocator.h"
@@ -71,6 +73,9 @@ public:
     void stop();
     // Dirty data appeared or knobs changed.
     void kick() { wake_.notify(); }
+    // Sectors [from, to) of the backing device were changed by a write that failed half-way: what
+    // the batch under way wrote there may not be there any more.
+    void spoil(std::uint64_t from, std::uint64_t to) { spoiled_.emplace_back(from, to); }
     // Full speed until nothing is dirty, or until an error makes that impossible.
     Task<Result<void>> drain();
 
@@ -94,6 +99,7 @@ private:
     Task<Result<void>> copy_extents(Run& run, std::span<std::byte> data);
     Task<Result<void>> mark_clean(const std::vector<Run>& runs);
     Task<void> pace(std::uint64_t sectors);
+    bool spoiled(const ondisk::Key& key) const;
 
     Parts parts_;
     async::Event wake_;
@@ -101,6 +107,7 @@ private:
     std::uint64_t cursor_ = 0;  // sector on the backing device
     bool wrapped_ = false;
     std::uint32_t draining_ = 0;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> spoiled_;  // since the batch began
     bool stopping_ = false;
     Counters counters_;
 };

@@ -170,6 +170,42 @@ TEST_F(WritebackTest, OverwriteDuringWritebackStaysDirty) {
     backing->watch = nullptr;
 }
 
+Task<void> zero_aside(SetVolume& volume, std::uint64_t sectors, std::optional<Result<void>>& out) {
+    const Result<void> done = co_await volume.write_zeroes(0, sectors, core::WriteFlags());
+    out = done;
+}
+
+// The backing device has zeroes then, but the write failed and its flush said nothing: the dirty
+// extent stays the truth, and must be written once more before it may be called clean.
+TEST_F(WritebackTest, FailedWriteToBackingDuringABatchKeepsTheExtentDirty) {
+    SetVolume& volume = start();
+    make_dirty(volume, 300);
+    volume.options().writeback_percent = 0;  // all in one batch
+    std::uint64_t copied = 0;
+    bool zeroed = false;
+    backing->watch = [&](const io::IoRequest& request) {
+        copied += request.kind == io::IoKind::write;
+        zeroed |= request.kind == io::IoKind::write_zeroes;
+        // The batch's own flush comes later.
+        backing->fail_writes = zeroed && request.kind == io::IoKind::flush;
+    };
+    set_running(volume, true);
+    ASSERT_TRUE(world.wait_until([&] { return copied >= 60; }, hours(1)));
+    set_running(volume, false);
+    ASSERT_TRUE(world.on_backing(*backing, 0, 8, 1)) << "the batch has passed it";
+    std::optional<Result<void>> done;
+    world.world.executor().spawn(zero_aside(volume, 8, done));
+    ASSERT_TRUE(world.wait_until([&] { return done.has_value(); }, hours(1)));
+    EXPECT_FALSE(*done);
+    EXPECT_LT(copied, 300u) << "the batch is still under way";
+    backing->watch = nullptr;
+    backing->heal();
+    ASSERT_TRUE(world.wait_until([&] { return volume.dirty_sectors() <= 8; }, hours(1)));
+    EXPECT_EQ(volume.dirty_sectors(), 8u);
+    ASSERT_TRUE(world.run(volume.write_back_all()));
+    EXPECT_TRUE(world.on_backing(*backing, 0, 8, 1, true));
+}
+
 TEST_F(WritebackTest, DirtyDataSurviveARestart) {
     SetVolume& volume = start();
     make_dirty(volume, 50);
