@@ -24,6 +24,12 @@ int complain(const char* command, const std::string& error) {
     return 1;
 }
 
+// Wrong words on the command line, found before the daemon was asked.
+int complain_of_usage(const char* command, const std::string& error) {
+    std::fprintf(stderr, "ubcache: %s: %s\n", command, error.c_str());
+    return 2;
+}
+
 std::string member_text(const json& object, const char* name) {
     const auto found = object.find(name);
     return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -83,7 +89,7 @@ int set_command(const ClientOptions& options, const std::vector<std::string>& as
     for (const std::string& assignment : assignments) {
         const std::size_t equals = assignment.find('=');
         if (equals == std::string::npos) {
-            return complain(
+            return complain_of_usage(
                 "set", fmt::format("{}: write KEY=VALUE, e.g. cache_mode=writeback", assignment));
         }
         values[assignment.substr(0, equals)] = assignment.substr(equals + 1);
@@ -119,7 +125,7 @@ int stop_command(const ClientOptions& options, bool flush) {
 int create_volume_command(const ClientOptions& options, const std::string& size,
                           const std::string& label) {
     const std::optional<std::uint64_t> bytes = parse_size(size);
-    if (!bytes) return complain("create-volume", size + ": not a size; write e.g. 10G");
+    if (!bytes) return complain_of_usage("create-volume", size + ": not a size; write e.g. 10G");
     return ask_for_volume(options,
                           json{{"op", "create-volume"}, {"size_bytes", *bytes}, {"label", label}});
 }

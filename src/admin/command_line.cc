@@ -1,8 +1,13 @@
 #include "admin/command_line.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +15,7 @@
 #include "admin/control_client.h"
 #include "admin/daemon.h"
 #include "admin/show_command.h"
+#include "admin/suggestion.h"
 
 namespace uc::admin {
 
@@ -44,7 +50,8 @@ int serve(Parsed& parsed) {
     for (const std::string& text : parsed.set_options) {
         const std::size_t equals = text.find('=');
         if (equals == std::string::npos) {
-            throw CLI::ValidationError("--set-option", text + ": write KEY=VALUE");
+            throw CLI::ValidationError("--set-option",
+                                       text + ": write KEY=VALUE, e.g. sequential_cutoff=0");
         }
         options.set_options.emplace_back(text.substr(0, equals), text.substr(equals + 1));
     }
@@ -147,11 +154,48 @@ void add_daemon_commands(CLI::App& app, Parsed& parsed) {
     gc->callback([&parsed] { parsed.status = gc_command(parsed.client); });
 }
 
+constexpr int kUsage = 2;  // exit status
+
+int complain(const std::string& text) {
+    std::string line = "ubcache: " + text;
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    std::fprintf(stderr, "%s\n", line.c_str());
+    return kUsage;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands(nullptr)) {
+        names.push_back(command->get_name());
+    }
+    return names;
+}
+
+int unknown_command(const std::string& word, const std::vector<std::string>& names) {
+    std::string meant;
+    for (const std::string& name : near_words(word, names)) {
+        meant += (meant.empty() ? "" : " or ") + name;
+    }
+    if (!meant.empty()) meant = fmt::format("; did you mean {}?", meant);
+    return complain(fmt::format("unknown command {}{} (see ubcache --help)", word, meant));
+}
+
+// What was wrong with the words of `command` (empty: before any command).
+int usage_error(const CLI::ParseError& error, const std::string& command) {
+    constexpr std::string_view kMissing = "1 required TEXT missing";
+    std::string text = error.what();
+    const std::size_t jargon = text.find(kMissing);
+    if (jargon != std::string::npos) text.replace(jargon, kMissing.size(), "a value is missing");
+    if (command.empty()) return complain(text + "; see ubcache --help");
+    return complain(fmt::format("{0}: {1}; see ubcache {0} --help", command, text));
+}
+
 }  // namespace
 
 int command_line(int argc, char** argv) {
     CLI::App app("bcache in user space: an SSD cache for slow block devices", "ubcache");
     app.require_subcommand(1);
+    app.set_version_flag("--version", "ubcache " UBCACHE_VERSION, "Print the version and exit");
     app.footer("Each command has a --help of its own, with an example.");
     Parsed parsed;
     parsed.client.control = default_control_path();
@@ -162,10 +206,18 @@ int command_line(int argc, char** argv) {
     add_daemon_commands(app, parsed);
     add_set(app, parsed);
     add_volume_commands(app, parsed);
+
+    const std::string first = argc > 1 ? argv[1] : "";
+    const std::vector<std::string> names = command_names(app);
+    const bool known = std::find(names.begin(), names.end(), first) != names.end();
+    if (first.empty()) return complain("no command was given; see ubcache --help for the list");
+    if (!known && first[0] != '-') return unknown_command(first, names);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : 2;
+        // Help and version, which are thrown as well.
+        if (error.get_exit_code() == 0) return app.exit(error);
+        return usage_error(error, known ? first : std::string());
     }
     return parsed.status;
 }

@@ -182,6 +182,9 @@ int serve_command(const ServeOptions& options) {
     executor.spawn(daemon.run());
     (*reactor)->run();
     close(signals);
+    // What a daemon prints is a log. That it could not be written does not make the service fail.
+    static_cast<void>(std::fflush(stdout));
+    std::clearerr(stdout);
     return daemon.status();
 }
 

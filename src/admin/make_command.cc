@@ -89,6 +89,8 @@ constexpr const char* kHelp =
     "  truncate -s 1G ssd.img; truncate -s 10G disk.img\n"
     "  ubcache make -C ssd.img -B disk.img --writeback --label home\n";
 
+constexpr int kUsageStatus = 2;
+
 // The command line's faults end the program at once, so they are thrown to make_command().
 struct Exit {
     int code = 0;
@@ -109,7 +111,7 @@ public:
     // Called after parse().
     void require_devices() {
         if (!format_.caches.empty() || !format_.backings.empty()) return;
-        if (!classic_) complain("no device given; see ubcache make --help", 2);
+        if (!classic_) complain("no device given; see ubcache make --help");
         std::fprintf(stderr, "Please supply a device\n");
         usage();
     }
@@ -117,9 +119,9 @@ public:
     bool json() const { return json_; }
 
 private:
-    [[noreturn]] void complain(const std::string& text, int friendly_code) {
-        std::fprintf(stderr, classic_ ? "%s\n" : "ubcache make: %s\n", text.c_str());
-        throw Exit{classic_ ? 1 : friendly_code};
+    [[noreturn]] void complain(const std::string& text) {
+        std::fprintf(stderr, classic_ ? "%s\n" : "ubcache: make: %s\n", text.c_str());
+        throw Exit{classic_ ? 1 : kUsageStatus};
     }
     [[noreturn]] void usage() {
         std::fprintf(stderr, "%s", kClassicUsage);
@@ -175,11 +177,11 @@ private:
             case 'h':
                 help();
             case 1:
-                if (role_ == nullptr) complain("Please specify -C or -B", 2);
+                if (role_ == nullptr) complain("Please specify -C or -B");
                 role_->push_back(optarg);
                 break;
             default:  // getopt has complained
-                if (!classic_) throw Exit{2};
+                if (!classic_) throw Exit{kUsageStatus};
         }
     }
 
@@ -188,10 +190,10 @@ private:
         const std::uint64_t count = bytes / kSectorBytes;
         const std::uint64_t limit = classic_ ? 0xFFFF : std::uint64_t{1} << 22;  // 2 GiB
         if (count != 0 && !std::has_single_bit(count)) {
-            complain(fmt::format("{} must be a power of two", what), 1);
+            complain(fmt::format("{} must be a power of two", what));
         }
-        if (count > limit) complain(fmt::format("{} too large", what), 1);
-        if (count == 0) complain(fmt::format("{} too small", what), 1);
+        if (count > limit) complain(fmt::format("{} too large", what));
+        if (count == 0) complain(fmt::format("{} too small", what));
         return static_cast<std::uint32_t>(count);
     }
 
@@ -199,7 +201,7 @@ private:
         format_.data_offset = std::strtoull(optarg, nullptr, 10);
         const bool plausible = classic_ || parse_size(optarg) == format_.data_offset;
         if (format_.data_offset >= ondisk::kDefaultDataOffset && plausible) return;
-        complain("Bad data offset; minimum 16 sectors", 1);
+        complain("Bad data offset; minimum 16 sectors");
     }
 
     void take_policy() {
@@ -210,19 +212,19 @@ private:
             return;
         }
         // The original stores nonsense in the superblock then; nobody can want that.
-        complain(fmt::format("unknown replacement policy {}; use lru, fifo or random", optarg), 1);
+        complain(fmt::format("unknown replacement policy {}; use lru, fifo or random", optarg));
     }
 
     void take_label() {
         format_.label = optarg;
-        if (format_.label.size() > 31) complain("the label is longer than 31 characters", 1);
+        if (format_.label.size() > 31) complain("the label is longer than 31 characters");
     }
 
     void take_uuid() {
         const std::string_view text(optarg);
         format_.set_uuid = text.size() == 36 ? ondisk::Uuid::parse(text) : std::nullopt;
         const bool usable = format_.set_uuid && (classic_ || !format_.set_uuid->is_zero());
-        if (!usable) complain("Bad uuid", 1);
+        if (!usable) complain("Bad uuid");
     }
 
     bool classic_;
@@ -326,6 +328,9 @@ int run(const Parser& parser) {
 
 int make_command(int argc, char** argv, bool classic) {
     try {
+        // getopt begins its complaints with this word.
+        static char name[] = "ubcache: make";
+        if (!classic) argv[0] = name;
         Parser parser(classic);
         parser.parse(argc, argv);
         parser.require_devices();

@@ -215,7 +215,7 @@ class Administration(DaemonTest):
         self.assertIn("writethrough, writeback, writearound or none", refused)
         self.assertEqual(self.volume()["attributes"]["writeback_percent"], "20")
         self.assertIn("no attribute", self.ask("set", "bogus=1", code=1))
-        self.assertIn("KEY=VALUE", self.ask("set", "cache_mode", code=1))
+        self.assertIn("KEY=VALUE", self.ask("set", "cache_mode", code=2))
         self.assertIn("there are: home", self.ask("set", "label=x", "--volume", "y", code=1))
 
     def test_set_options_at_the_start(self):

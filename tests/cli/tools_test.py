@@ -275,13 +275,51 @@ class UbcacheMake(ScratchTest):
         self.assertEqual(ubcache("make", cwd=self.dir).returncode, 2)
         self.assertEqual(ubcache("make", "--bogus", "-C", "c", cwd=self.dir).returncode, 2)
         self.assertEqual(ubcache("make", "c", cwd=self.dir).returncode, 2)
-        self.assertEqual(ubcache("bogus").returncode, 2)
-        self.assertEqual(ubcache("show").returncode, 2)
         for command in ("make", "show", "serve", "status", "set", "attach", "detach", "flush",
                         "stop", "create-volume", "gc"):
             shown = ubcache(command, "--help")
             self.assertEqual(shown.returncode, 0, command)
             self.assertIn(b"Example", shown.stdout, command)
+
+
+class WrongUsage(ScratchTest):
+    def refused(self, line, *words):
+        self.assert_one_line_error(ubcache(*line.split(), cwd=self.dir), "ubcache: ", *words, code=2)
+
+    def test_unknown_command_is_named_with_what_may_have_been_meant(self):
+        self.refused("sataus", "unknown command sataus", "did you mean status?")
+        self.refused("st", "status or stop")
+        self.refused("frobnicate", "unknown command frobnicate (see ubcache --help")
+        self.refused("", "ubcache --help")
+
+    def test_every_usage_error_is_one_line_with_the_same_begin_and_status(self):
+        for line in ("--bogus status", "show", "status --bogus", "stop now", "set", "serve",
+                     "serve --cache", "serve --cache x --set-option y", "set novalue",
+                     "create-volume big", "make", "make --bogus", "make c", "make -b 3k -C c",
+                     "make -o 3 -B c", "make --cset-uuid x -C c", "make -b"):
+            with self.subTest(line=line):
+                self.refused(line, line.split()[0] if line[0] != "-" else "--bogus")
+
+
+class Output(ScratchTest):
+    def test_what_cannot_be_printed_is_an_error(self):
+        self.image("c", 64 * MIB)
+        commands = [[support.UBCACHE, "make", "-C", "c", "--wipe-bcache"],
+                    [support.UBCACHE, "show", "c"], [support.UBCACHE, "show", "--json", "c"],
+                    [support.UBCACHE, "--help"], [support.UBCACHE, "make", "--help"],
+                    [ours("make-bcache"), "-C", "c", "--wipe-bcache"],
+                    [ours("bcache-super-show"), "c"]]
+        for command in commands:
+            with self.subTest(command=command), open("/dev/full", "wb") as full:
+                result = subprocess.run(command, cwd=self.dir, stdout=full, stderr=subprocess.PIPE)
+                self.assert_one_line_error(result, "cannot write to standard output")
+
+    def test_a_closed_standard_output_does_not_become_a_device(self):
+        self.image("c", 64 * MIB)
+        made = run("sh", "-c", f"{support.UBCACHE} make -C c --json >&-", cwd=self.dir)
+        self.assert_one_line_error(made, "cannot write to standard output")
+        self.assertEqual(self.bytes_of("c", 4096), bytes(4096))
+        self.assertEqual(ubcache("show", "c", cwd=self.dir).returncode, 0)
 
 
 class UbcacheShow(ScratchTest):
