@@ -6,7 +6,9 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <utility>
 
+#include "admin/label_text.h"
 #include "admin/size_text.h"
 
 namespace uc::admin {
@@ -20,6 +22,8 @@ using Value = AttributeValue;
 
 constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kMaxSeconds = 3600 * 24 * 365;
+// Above it nothing becomes dirty, so no more could be aimed at.
+constexpr std::uint64_t kMaxPercent = core::SetOptions{}.cutoff_writeback;
 
 constexpr std::array<std::string_view, 4> kModes{"writethrough", "writeback", "writearound",
                                                  "none"};
@@ -147,7 +151,7 @@ constexpr auto kTable = std::to_array<Attribute>({
               nullptr,
               store_label,
               0,
-              31,
+              0,
               {}},
     fact("state", Scope::volume, Format::text,
          [](const Target& t) { return text(ondisk::name_of(t.volume->state())); }),
@@ -174,10 +178,8 @@ constexpr auto kTable = std::to_array<Attribute>({
     knob(
         "writeback_percent", Scope::volume, Format::decimal,
         [](const Target& t) { return number(options(t).writeback_percent); },
-        [](const Target& t, std::uint64_t n) {
-            options(t).writeback_percent = std::min(narrow(n), t.set->options().cutoff_writeback);
-        },
-        0, 100),
+        [](const Target& t, std::uint64_t n) { options(t).writeback_percent = narrow(n); }, 0,
+        kMaxPercent),
     knob(
         "writeback_rate", Scope::volume, Format::rate,
         [](const Target& t) { return number(options(t).writeback_rate_sectors); },
@@ -224,24 +226,35 @@ constexpr auto kTable = std::to_array<Attribute>({
          [](const Target& t) { return number(hit_ratio_percent(stats(t))); }),
 });
 
-Result<Value> parse_number(const Attribute& attribute, std::string_view words) {
-    const std::optional<std::uint64_t> parsed = parse_size(words);
-    if (!parsed) return fail(Errc::invalid, "a number is expected, e.g. 10 or 4M");
-    std::uint64_t n = *parsed;
-    const bool suffix = words.find_first_not_of("0123456789 \n") != std::string_view::npos;
-    const bool rate = attribute.format == Format::rate || attribute.format == Format::plain_rate;
-    if (rate && suffix) n /= kSectorBytes;
-    return number(std::clamp(n, attribute.min, attribute.max));
+bool is_rate(const Attribute& attribute) {
+    return attribute.format == Format::rate || attribute.format == Format::plain_rate;
 }
 
-Result<Value> parse_choice(const Attribute& attribute, std::string_view word) {
+Outcome<Value> parse_number(const Attribute& attribute, std::string_view words) {
+    const std::optional<std::uint64_t> parsed = parse_size(words);
+    if (!parsed) {
+        return tl::unexpected(
+            fmt::format("{} is no number; write one like 10 or 4M", std::string(words)));
+    }
+    std::uint64_t n = *parsed;
+    const bool suffix = words.find_first_not_of("0123456789 \n") != std::string_view::npos;
+    if (is_rate(attribute) && suffix) n /= kSectorBytes;
+    if (n >= attribute.min && n <= attribute.max) return number(n);
+    const char* unit = "";
+    if (attribute.format == Format::human) unit = " bytes";
+    if (is_rate(attribute)) unit = " sectors per second";
+    return tl::unexpected(fmt::format("{} is out of range {}..{}{}", std::string(words),
+                                      attribute.min, attribute.max, unit));
+}
+
+Outcome<Value> parse_choice(const Attribute& attribute, std::string_view word) {
+    std::string all;
     for (std::size_t i = 0; i < attribute.choices.size(); ++i) {
         if (attribute.choices[i] == word) return number(i);
+        if (i != 0) all += i + 1 == attribute.choices.size() ? " or " : ", ";
+        all += attribute.choices[i];
     }
-    if (attribute.choices.data() == kModes.data()) {
-        return fail(Errc::invalid, "use writethrough, writeback, writearound or none");
-    }
-    return fail(Errc::invalid, "use lru, fifo or random");
+    return tl::unexpected("use " + all);
 }
 
 }  // namespace
@@ -284,26 +297,24 @@ std::string read_attribute(const Attribute& attribute, const AttributeTarget& ta
     return format_value(attribute, attribute.get(target));
 }
 
-Result<AttributeValue> parse_value(const Attribute& attribute, std::string_view words) {
+Outcome<AttributeValue> parse_value(const Attribute& attribute, std::string_view words) {
     if (!words.empty() && words.back() == '\n') words.remove_suffix(1);
     switch (attribute.format) {
         case Format::choice:
             return parse_choice(attribute, words);
-        case Format::text:
-            if (words.size() > attribute.max) {
-                return fail(Errc::invalid, "at most 31 characters are possible");
-            }
+        case Format::text: {
+            TRY_OK(check_label(words));  // the one text that can be set
             return text(std::string(words));
+        }
         default:
             return parse_number(attribute, words);
     }
 }
 
 Task<Result<void>> write_attribute(const Attribute& attribute, AttributeTarget target,
-                                   std::string words) {
+                                   AttributeValue value) {
     if (!attribute.writable()) co_return fail(Errc::read_only, "can only be read");
-    CO_TRY(AttributeValue value, parse_value(attribute, words));
-    if (attribute.store != nullptr) co_return co_await attribute.store(target, value);
+    if (attribute.store != nullptr) co_return co_await attribute.store(target, std::move(value));
     attribute.assign(target, value.number);
     if (target.volume != nullptr) target.volume->options_changed();
     co_return Result<void>();

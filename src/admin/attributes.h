@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "admin/outcome.h"
 #include "async/task.h"
 #include "base/result.h"
 #include "core/cache_set.h"
@@ -43,7 +44,8 @@ struct Attribute {
     // One of these, or none: read-only. assign() takes effect at once; store() is durable.
     void (*assign)(const AttributeTarget& target, std::uint64_t number) = nullptr;
     Task<Result<void>> (*store)(AttributeTarget target, AttributeValue value) = nullptr;
-    // Numbers outside are clamped, silently, like the kernel's.
+    // Numbers outside are refused. (The kernel clamps them in silence, and what somebody asked for
+    // is then not what he has.)
     std::uint64_t min = 0;
     std::uint64_t max = 0;
     std::span<const std::string_view> choices{};
@@ -58,11 +60,11 @@ const Attribute* find_attribute(std::string_view name);
 // As in sysfs, without the newline.
 std::string format_value(const Attribute& attribute, const AttributeValue& value);
 std::string read_attribute(const Attribute& attribute, const AttributeTarget& target);
-// "4M" and "4194304" alike. Errc::invalid: `what` says what was expected.
-Result<AttributeValue> parse_value(const Attribute& attribute, std::string_view text);
+// "4M" and "4194304" alike. The error says what was expected, without the attribute's name.
+Outcome<AttributeValue> parse_value(const Attribute& attribute, std::string_view text);
 // Errc::read_only: it cannot be written.
 Task<Result<void>> write_attribute(const Attribute& attribute, AttributeTarget target,
-                                   std::string text);
+                                   AttributeValue value);
 
 // Hits per cent of all cacheable reads and writes; 0 if there were none.
 std::uint64_t hit_ratio_percent(const core::VolumeStats& stats);

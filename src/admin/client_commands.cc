@@ -40,6 +40,14 @@ std::uint64_t member_number(const json& object, const char* name) {
     return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
+void print_notes(const json& result) {
+    const auto notes = result.find("notes");
+    if (notes == result.end() || !notes->is_array()) return;
+    for (const json& note : *notes) {
+        if (note.is_string()) std::printf("%s\n", note.get<std::string>().c_str());
+    }
+}
+
 // Sends `request`; prints progress on the way, and the result as JSON if that is wanted.
 Outcome<json> ask(const ClientOptions& options, const json& request) {
     TRY(ControlClient client, ControlClient::connect(options.control));
@@ -96,7 +104,10 @@ int set_command(const ClientOptions& options, const std::vector<std::string>& as
     }
     json request{{"op", "set"}, {"values", values}};
     if (!volume.empty()) request["volume"] = volume;
-    return ask_and_say(options, request, "");
+    const Outcome<json> result = ask(options, request);
+    if (!result) return complain("set", result.error());
+    if (!options.json) print_notes(*result);
+    return 0;
 }
 
 int attach_command(const ClientOptions& options, const std::string& device) {

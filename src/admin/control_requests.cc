@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "admin/attributes.h"
+#include "admin/label_text.h"
 #include "admin/status.h"
 #include "io/timed_wait.h"
 
@@ -60,11 +61,27 @@ json result_with_count(const char* name, std::uint64_t value) {
     return result;
 }
 
+json result_with_notes(const std::vector<std::string>& notes) {
+    json result = json::object();
+    if (!notes.empty()) result["notes"] = notes;
+    return result;
+}
+
+// What does not take effect at once.
+std::vector<std::string> notes_on(const json& values) {
+    std::vector<std::string> notes;
+    if (values.contains("label")) notes.emplace_back(kLabelNote);
+    return notes;
+}
+
 json empty_result() {
     return json::object();
 }
 
-using Assignment = std::pair<std::string, std::string>;
+struct Assignment {
+    const Attribute* attribute = nullptr;
+    AttributeValue value;
+};
 using Assignments = std::vector<Assignment>;
 
 Outcome<Assignments> checked_assignments(const json& values) {
@@ -74,9 +91,9 @@ Outcome<Assignments> checked_assignments(const json& values) {
         if (attribute == nullptr || !attribute->writable()) {
             return tl::unexpected(fmt::format("{}: no attribute that can be set", name));
         }
-        assignments.emplace_back(name, text_member(values, name.c_str()));
-        const Result<AttributeValue> parsed = parse_value(*attribute, assignments.back().second);
-        if (!parsed) return tl::unexpected(explain(name, parsed.error()));
+        Outcome<AttributeValue> parsed = parse_value(*attribute, text_member(values, name.c_str()));
+        if (!parsed) return tl::unexpected(fmt::format("{}: {}", name, parsed.error()));
+        assignments.push_back({attribute, std::move(*parsed)});
     }
     return assignments;
 }
@@ -144,13 +161,14 @@ ControlRequests::Answer ControlRequests::set_attributes(const json& request) {
         CO_OK(named_volume(volume));
     }
     for (const Assignment& assignment : assignments) {
-        CO_OK(co_await set_one(assignment.first, assignment.second, volume));
+        CO_OK(co_await set_one(assignment.attribute, assignment.value, volume));
     }
-    co_return empty_result();
+    co_return result_with_notes(notes_on(*values));
 }
 
-Task<Outcome<>> ControlRequests::set_one(std::string name, std::string value, std::string volume) {
-    const Attribute* attribute = find_attribute(name);
+Task<Outcome<>> ControlRequests::set_one(const Attribute* attribute, AttributeValue value,
+                                         std::string volume) {
+    const std::string name(attribute->name);
     AttributeTarget target;
     target.set = served_.set();
     if (attribute->scope != Attribute::Scope::volume) {
@@ -228,9 +246,7 @@ ControlRequests::Answer ControlRequests::create_volume(const json& request) {
         co_return tl::unexpected(std::string("create-volume: the size must be 512 bytes or more"));
     }
     const std::string label = text_member(request, "label");
-    if (label.size() > 31) {
-        co_return tl::unexpected(std::string("create-volume: the label is above 31 characters"));
-    }
+    CO_OK(check_label(label));
     Outcome<std::string> name = co_await served_.create_volume(bytes, label);
     if (!name) co_return tl::unexpected(name.error());
     const Outcome<ServedVolume> volume = named_volume(*name);

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "admin/attributes.h"
 #include "admin/control_server.h"
 #include "admin/served_set.h"
 #include "async/sync.h"
@@ -45,7 +46,7 @@ private:
     Task<Outcome<>> flush_volume(ServedVolume served, bool detach, ControlReply& reply);
     Task<Outcome<>> flush_all(ControlReply& reply);
     Task<void> write_back(WriteBack& work);
-    Task<Outcome<>> set_one(std::string name, std::string value, std::string volume);
+    Task<Outcome<>> set_one(const Attribute* attribute, AttributeValue value, std::string volume);
     Outcome<ServedVolume> named_volume(const std::string& name) const;
 
     io::Clock& clock_;

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "admin/format.h"
+#include "admin/label_text.h"
 #include "admin/size_text.h"
 #include "base/units.h"
 
@@ -217,7 +218,9 @@ private:
 
     void take_label() {
         format_.label = optarg;
-        if (format_.label.size() > 31) complain("the label is longer than 31 characters");
+        const Outcome<> sound = check_label(format_.label);
+        // Tool-compatible: the original minds the length only.
+        if (!sound && (!classic_ || format_.label.size() > 31)) complain(sound.error());
     }
 
     void take_uuid() {

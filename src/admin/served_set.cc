@@ -8,6 +8,7 @@
 
 #include "admin/attributes.h"
 #include "admin/busy_retry.h"
+#include "admin/label_text.h"
 
 namespace uc::admin {
 
@@ -69,6 +70,7 @@ ServedSet::ServedSet(core::Env env, io::UringReactor& reactor, const ServeOption
     : env_(env), reactor_(reactor), options_(options), serving_(env.executor) {}
 
 Task<Outcome<>> ServedSet::open() {
+    CO_OK(check_set_options());
     CO_TRY(cache_, co_await open_device(reactor_, options_.cache, options_.read_only));
     core::SetOptions set_options;
     set_options.read_only = options_.read_only;
@@ -77,7 +79,7 @@ Task<Outcome<>> ServedSet::open() {
         co_await core::CacheSet::open(env_, *cache_, set_options, report);
     if (!opened) co_return tl::unexpected(explain(options_.cache, opened.error(), report));
     set_ = std::move(*opened);
-    notes_ = report.notes;
+    notes_.insert(notes_.end(), report.notes.begin(), report.notes.end());
     for (core::SetVolume* volume : set_->volumes()) publish(volume);
 
     const core::AttachMode mode =
@@ -101,18 +103,37 @@ Task<Outcome<>> ServedSet::open() {
     co_return Outcome<>();
 }
 
-Task<Outcome<>> ServedSet::apply_set_options() {
-    for (const auto& [name, value] : options_.set_options) {
+Outcome<> ServedSet::check_set_options() {
+    for (const auto& [name, text] : options_.set_options) {
         const Attribute* attribute = find_attribute(name);
-        if (attribute == nullptr) {
-            co_return tl::unexpected(fmt::format("--set-option {}: no such attribute", name));
+        if (attribute == nullptr || !attribute->writable()) {
+            return tl::unexpected(
+                fmt::format("--set-option {}: no attribute that can be set", name));
         }
+        Outcome<AttributeValue> value = parse_value(*attribute, text);
+        if (!value) {
+            return tl::unexpected(fmt::format("--set-option {}: {}", name, value.error()));
+        }
+        set_options_.emplace_back(attribute, std::move(*value));
+        if (name == "label") notes_.emplace_back(kLabelNote);
+    }
+    return {};
+}
+
+Task<Outcome<>> ServedSet::apply_set_options() {
+    for (const auto& [attribute, value] : set_options_) {
         const bool per_volume = attribute->scope == Attribute::Scope::volume;
         const std::size_t times = per_volume ? volumes_.size() : 1;
         for (std::size_t i = 0; i < times; ++i) {
             const AttributeTarget target{set_.get(), per_volume ? volumes_[i].volume : nullptr};
             Result<void> done = co_await write_attribute(*attribute, target, value);
-            if (!done) co_return tl::unexpected(explain("--set-option " + name, done.error()));
+            // A volume that lives on the cache alone has no cache mode.
+            const bool has_none = !done && done.error().code == Errc::invalid && per_volume &&
+                                  volumes_[i].volume->flash_only();
+            if (!done && !has_none) {
+                const std::string what = fmt::format("--set-option {}", attribute->name);
+                co_return tl::unexpected(explain(what, done.error()));
+            }
         }
     }
     co_return Outcome<>();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "admin/attributes.h"
 #include "admin/outcome.h"
 #include "async/task.h"
 #include "core/cache_set.h"
@@ -79,6 +80,7 @@ private:
     Task<Outcome<>> start_nbd();
     Task<Outcome<>> start_fuse();
     Result<std::unique_ptr<frontend::NbdServer>> listen(const Endpoint& endpoint);
+    Outcome<> check_set_options();
     Task<Outcome<>> apply_set_options();
     void publish(core::SetVolume* volume);
     void update_exports();
@@ -94,6 +96,7 @@ private:
     std::unique_ptr<frontend::NbdServer> nbd_;
     std::unique_ptr<frontend::FuseExport> fuse_;
     std::vector<std::string> notes_;
+    std::vector<std::pair<const Attribute*, AttributeValue>> set_options_;  // checked
     async::TaskGroup serving_;
     bool stopping_ = false;
 };

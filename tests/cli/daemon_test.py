@@ -218,6 +218,41 @@ class Administration(DaemonTest):
         self.assertIn("KEY=VALUE", self.ask("set", "cache_mode", code=2))
         self.assertIn("there are: home", self.ask("set", "label=x", "--volume", "y", code=1))
 
+    def test_values_out_of_range_are_refused_with_the_range(self):
+        refused = ubcache("serve", "--cache", "ssd", "--control", self.control, "--set-option",
+                          "sequential_cutoff=9G", cwd=self.dir)
+        self.assert_one_line_error(
+            refused, "--set-option sequential_cutoff: 9G is out of range 0..4294967295")
+        self.start()
+        before = self.volume()["attributes"]
+        refused = self.ask("set", "writeback_delay=5", "sequential_cutoff=9G", code=1)
+        self.assertIn("sequential_cutoff: 9G is out of range 0..4294967295 bytes", refused)
+        self.assertIn("out of range 0..40", self.ask("set", "writeback_percent=90", code=1))
+        self.assertEqual(self.volume()["attributes"], before)
+
+    def test_a_new_label_is_noted_to_name_things_at_the_next_start(self):
+        self.start()
+        self.assertIn("until the next start", self.ask("set", "label=away"))
+        self.assertIn("notes", json.loads(self.ask("set", "label=away", "--json")))
+        self.assertEqual((self.volume()["name"], self.volume()["label"]), ("home", "away"))
+        for bad in ("a/b", "a\tb", "..", "x" * 32):
+            self.assertIn("label: the label ", self.ask("set", "label=" + bad, code=1))
+            self.assertIn("the label ", self.ask("create-volume", "1M", "--label", bad, code=1))
+            made = ubcache("make", "-B", "new", "-l", bad, cwd=self.dir)
+            self.assert_one_line_error(made, "ubcache: make: the label ", code=2)
+        self.ask("stop")
+        self.ended()
+        self.assertIn("away: ", self.start())
+
+    def test_set_options_pass_over_volumes_that_have_no_such_attribute(self):
+        self.start()
+        self.ask("create-volume", "1M", "--label", "scratch")
+        self.ask("stop")
+        self.ended()
+        self.start("--set-option", "cache_mode=writearound")
+        self.assertEqual([v["cache_mode"] for v in self.status()["volumes"] if not v["flash_only"]],
+                         ["writearound"])
+
     def test_set_options_at_the_start(self):
         self.start("--set-option", "sequential_cutoff=0", "--set-option", "journal_delay_ms=10")
         self.assertEqual(self.volume()["attributes"]["sequential_cutoff"], "0.0k")
