@@ -197,7 +197,7 @@ Task<Outcome<>> ControlRequests::set_one(const Attribute* attribute, AttributeVa
 ControlRequests::Answer ControlRequests::attach(const json& request) {
     const std::string path = text_member(request, "device");
     if (path.empty()) co_return tl::unexpected(std::string("attach: \"device\" is missing"));
-    Outcome<std::string> name = co_await served_.attach(path, core::AttachMode::attach);
+    Outcome<std::string> name = co_await served_.attach(path);
     if (!name) co_return tl::unexpected(name.error());
     const Outcome<ServedVolume> volume = named_volume(*name);
     json result = result_with("volume", *name);

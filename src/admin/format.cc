@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "admin/block_file.h"
+#include "admin/device_identity.h"
 #include "admin/signatures.h"
 #include "admin/size_text.h"
 #include "io/buffer.h"
@@ -70,6 +71,8 @@ Checked<std::uint32_t> common_block_sectors(const FormatOptions& options) {
 
 // Opens, locks and looks for what must not be destroyed.
 Checked<BlockFile> open_for_format(const std::string& path, const FormatOptions& options) {
+    const std::string unfit = options.classic ? std::string() : unfit_reason(path);
+    if (!unfit.empty()) return refuse(Kind::unsuitable, path, unfit);
     std::string holder;
     Result<BlockFile> file = BlockFile::open(path, BlockFile::Access::write, &holder);
     if (!file) {
@@ -106,6 +109,24 @@ std::uint32_t suitable_bucket_sectors(std::uint64_t device_sectors, std::uint32_
     return bucket;
 }
 
+// "256.5 MiB", but never rounded to less than is needed.
+std::string least_size(std::uint64_t buckets, std::uint32_t bucket_sectors) {
+    const std::uint64_t bytes = buckets * bucket_sectors * kSectorBytes;
+    constexpr std::uint64_t kMebi = 1 << 20;
+    return bytes % kMebi == 0 ? pretty_size(bytes) : fmt::format("{} KiB", bytes / 1024);
+}
+
+// What to do about a cache with too few buckets.
+std::string advice_on_size(std::uint64_t sectors, std::uint32_t bucket, std::uint32_t block) {
+    const std::uint32_t smaller = suitable_bucket_sectors(sectors, block);
+    const bool helps = smaller < bucket && sectors / smaller >= kMinBuckets;
+    std::string advice =
+        helps ? fmt::format("use --bucket {}k or leave it out, or a larger device", smaller / 2)
+              : std::string("use a larger device");
+    return advice + fmt::format(": buckets of {} need {}", pretty_size(bucket * kSectorBytes),
+                                least_size(kMinBuckets, bucket));
+}
+
 Checked<void> check_friendly(const FormatOptions& options, std::uint32_t block,
                              std::uint32_t bucket, const std::string& path) {
     if (block > kPageSectors) {
@@ -133,13 +154,9 @@ Checked<Superblock> plan_cache(const FormatOptions& options, const BlockFile& fi
     sb.nbuckets_or_offset = sectors / bucket;
     const std::uint64_t needed = options.classic ? kClassicMinBuckets : kMinBuckets;
     if (sb.nbuckets_or_offset < needed) {
-        const std::uint32_t advice = suitable_bucket_sectors(sectors, block);
-        std::string detail =
-            fmt::format("{} of {} in {}", sb.nbuckets_or_offset, pretty_size(bucket * kSectorBytes),
-                        pretty_size(file.size_bytes()));
-        detail += sectors / advice >= kMinBuckets
-                      ? fmt::format("; use --bucket {}k or leave it out", advice / 2)
-                      : "; use a larger device";
+        std::string detail = fmt::format(
+            "{} of {} in {}; {}", sb.nbuckets_or_offset, pretty_size(bucket * kSectorBytes),
+            pretty_size(file.size_bytes()), advice_on_size(sectors, bucket, block));
         tl::unexpected<Refusal> refusal = refuse(Kind::too_few_buckets, file.path(), detail);
         refusal.value().buckets = sb.nbuckets_or_offset;
         return refusal;
@@ -231,9 +248,41 @@ Checked<Planned> plan_device(const FormatOptions& options, const std::string& pa
     return Planned{std::move(*file), *sb};
 }
 
+// (The classic form finds a device locked by itself, as the original does.)
+Checked<void> check_different(const FormatOptions& options) {
+    if (options.classic) return {};
+    KnownDevices known;
+    for (const auto* paths : {&options.caches, &options.backings}) {
+        for (const std::string& path : *paths) {
+            const std::string* other = known.meet(path);
+            if (other != nullptr) return refuse(Kind::given_twice, path, *other);
+        }
+    }
+    return {};
+}
+
 }  // namespace
 
+std::string advice_on_cache(const std::string& path) {
+    std::string holder;
+    const Result<BlockFile> file = BlockFile::open(path, BlockFile::Access::read, &holder);
+    if (!file) return {};
+    std::vector<std::byte> bytes(ondisk::kSuperblockBytes);
+    const Result<std::size_t> got = file->read(ondisk::kSuperblockSector * kSectorBytes, bytes);
+    if (!got || *got < bytes.size() || !ondisk::has_superblock_magic(bytes)) return {};
+    const Superblock sb = ondisk::parse_superblock(bytes);
+    const std::uint64_t bucket = sb.bucket_sectors();
+    const bool plausible = bucket >= kPageSectors && bucket <= UINT32_MAX && sb.block_size != 0;
+    if (!sb.is_cache() || !plausible || sb.nbuckets_or_offset >= kMinBuckets) return {};
+    return fmt::format("it has {} buckets and needs {}; make it anew: {}", sb.nbuckets_or_offset,
+                       kMinBuckets,
+                       advice_on_size(file->size_bytes() / kSectorBytes,
+                                      static_cast<std::uint32_t>(bucket), sb.block_size));
+}
+
 tl::expected<std::vector<Formatted>, Refusal> format_devices(const FormatOptions& options) {
+    const Checked<void> different = check_different(options);
+    if (!different) return tl::unexpected(different.error());
     const Checked<std::uint32_t> block = common_block_sectors(options);
     if (!block) return tl::unexpected(block.error());
     // Tool-compatible: the original compares only a block size that was given.
@@ -285,6 +334,7 @@ std::string classic_text(const Refusal& refusal) {
             return fmt::format("Not enough buckets: {}, need {}\n", refusal.buckets,
                                kClassicMinBuckets);
         case Kind::unsuitable:
+        case Kind::given_twice:
         case Kind::io:
             break;
     }
@@ -318,6 +368,8 @@ std::string friendly_text(const Refusal& refusal) {
         case Kind::too_few_buckets:
             return fmt::format("{}: a cache needs more than {} buckets, this has {}", path,
                                kMinBuckets - 1, refusal.detail);
+        case Kind::given_twice:
+            return given_twice(path, refusal.detail);
         case Kind::unsuitable:
             return fmt::format("{}: {}", path, refusal.detail);
         case Kind::io:

@@ -41,6 +41,7 @@ struct Refusal {
         has_signature,
         block_above_bucket,
         too_few_buckets,  // classic: below 128; else 512 or fewer
+        given_twice,      // `detail` is its other name
         unsuitable,       // `detail` is the whole reason
         io,
     };
@@ -62,5 +63,9 @@ struct Formatted {
 // Checks all devices, then writes all; caches come first in the result. Each is durable when this
 // returns. On a refusal nothing was changed (unless Kind::io: a write failed).
 tl::expected<std::vector<Formatted>, Refusal> format_devices(const FormatOptions& options);
+
+// What to do about a cache device that is refused for having too few buckets; empty if that is not
+// what is wrong with it.
+std::string advice_on_cache(const std::string& path);
 
 }  // namespace uc::admin

@@ -8,6 +8,7 @@
 
 #include "admin/attributes.h"
 #include "admin/busy_retry.h"
+#include "admin/format.h"
 #include "admin/label_text.h"
 
 namespace uc::admin {
@@ -71,13 +72,19 @@ ServedSet::ServedSet(core::Env env, io::UringReactor& reactor, const ServeOption
 
 Task<Outcome<>> ServedSet::open() {
     CO_OK(check_set_options());
+    CO_OK(check_devices());
     CO_TRY(cache_, co_await open_device(reactor_, options_.cache, options_.read_only));
     core::SetOptions set_options;
     set_options.read_only = options_.read_only;
     core::Report report;
     Result<std::unique_ptr<core::CacheSet>> opened =
         co_await core::CacheSet::open(env_, *cache_, set_options, report);
-    if (!opened) co_return tl::unexpected(explain(options_.cache, opened.error(), report));
+    if (!opened) {
+        std::string text = explain(options_.cache, opened.error(), report);
+        const std::string advice = advice_on_cache(options_.cache);
+        if (!advice.empty()) text += ": " + advice;
+        co_return tl::unexpected(text);
+    }
     set_ = std::move(*opened);
     notes_.insert(notes_.end(), report.notes.begin(), report.notes.end());
     for (core::SetVolume* volume : set_->volumes()) publish(volume);
@@ -85,7 +92,7 @@ Task<Outcome<>> ServedSet::open() {
     const core::AttachMode mode =
         options_.attach ? core::AttachMode::attach : core::AttachMode::known;
     for (const std::string& path : options_.backings) {
-        Outcome<std::string> added = co_await attach(path, mode);
+        Outcome<std::string> added = co_await add_backing(path, mode);
         if (!added) co_return tl::unexpected(added.error());
     }
     if (volumes_.empty()) {
@@ -101,6 +108,15 @@ Task<Outcome<>> ServedSet::open() {
     CO_OK(co_await apply_set_options());
     CO_OK(co_await start_front_ends());
     co_return Outcome<>();
+}
+
+Outcome<> ServedSet::check_devices() {
+    devices_.meet(options_.cache);
+    for (const std::string& path : options_.backings) {
+        const std::string* other = devices_.meet(path);
+        if (other != nullptr) return tl::unexpected(given_twice(path, *other));
+    }
+    return {};
 }
 
 Outcome<> ServedSet::check_set_options() {
@@ -212,8 +228,20 @@ Task<Outcome<>> ServedSet::stop() {
     co_return Outcome<>();
 }
 
-Task<Outcome<std::string>> ServedSet::attach(std::string path, core::AttachMode mode) {
+Task<Outcome<std::string>> ServedSet::attach(std::string path) {
     if (stopping_) co_return tl::unexpected(std::string("the daemon is stopping"));
+    const std::string* served = devices_.find(path);
+    if (served != nullptr) {
+        const bool same_name = std::filesystem::absolute(*served) == path;
+        co_return tl::unexpected(path + ": is served already" +
+                                 (same_name ? std::string() : ", as " + *served));
+    }
+    Outcome<std::string> added = co_await add_backing(path, core::AttachMode::attach);
+    if (added) devices_.meet(path);
+    co_return std::move(added);
+}
+
+Task<Outcome<std::string>> ServedSet::add_backing(std::string path, core::AttachMode mode) {
     CO_TRY(std::unique_ptr<io::FileDevice> device,
            co_await open_device(reactor_, path, options_.read_only));
     core::Report report;

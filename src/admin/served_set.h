@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "admin/attributes.h"
+#include "admin/device_identity.h"
 #include "admin/outcome.h"
 #include "async/task.h"
 #include "core/cache_set.h"
@@ -60,7 +61,7 @@ public:
     bool stopping() const { return stopping_; }
 
     // Both return the new volume's name.
-    Task<Outcome<std::string>> attach(std::string path, core::AttachMode mode);
+    Task<Outcome<std::string>> attach(std::string path);
     Task<Outcome<std::string>> create_volume(std::uint64_t bytes, std::string label);
 
     // Null before open().
@@ -80,6 +81,8 @@ private:
     Task<Outcome<>> start_nbd();
     Task<Outcome<>> start_fuse();
     Result<std::unique_ptr<frontend::NbdServer>> listen(const Endpoint& endpoint);
+    Outcome<> check_devices();
+    Task<Outcome<std::string>> add_backing(std::string path, core::AttachMode mode);
     Outcome<> check_set_options();
     Task<Outcome<>> apply_set_options();
     void publish(core::SetVolume* volume);
@@ -91,6 +94,7 @@ private:
     const ServeOptions& options_;
     std::unique_ptr<io::FileDevice> cache_;
     std::vector<std::unique_ptr<io::FileDevice>> backings_;
+    KnownDevices devices_;
     std::unique_ptr<core::CacheSet> set_;
     std::vector<ServedVolume> volumes_;
     std::unique_ptr<frontend::NbdServer> nbd_;

@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 
 #include "admin/block_file.h"
+#include "admin/device_identity.h"
 #include "admin/size_text.h"
 #include "admin/super_show.h"
 #include "ondisk/superblock.h"
@@ -33,6 +34,19 @@ struct Loaded {
     std::vector<std::byte> bytes;
     std::uint64_t device_bytes = 0;
 };
+
+// The same, but with what it is and what is expected.
+std::string why_not_loaded(const std::string& path, const LoadFailure& failure) {
+    const std::string unfit = unfit_reason(path);
+    if (!unfit.empty()) return unfit;
+    std::string holder;
+    const Result<BlockFile> file = BlockFile::open(path, BlockFile::Access::read, &holder);
+    if (!file) return std::string("cannot be opened: ") + std::strerror(file.error().sys);
+    if (file->size_bytes() >= ondisk::kSuperblockBytes * 2) return failure.text;
+    const std::string size =
+        file->size_bytes() == 0 ? "is empty" : "has only " + pretty_size(file->size_bytes());
+    return size + "; a bcache superblock lies 4 KiB behind the start of a device";
+}
 
 tl::expected<Loaded, LoadFailure> load(const std::string& path) {
     std::string holder;
@@ -148,10 +162,14 @@ int show_command(const std::vector<std::string>& devices, bool json_wanted) {
     int status = 0;
     json list = json::array();
     for (const std::string& path : devices) {
-        const auto loaded = load(path);
+        // Opening a pipe would wait.
+        const auto loaded = unfit_reason(path).empty()
+                                ? load(path)
+                                : tl::expected<Loaded, LoadFailure>(tl::unexpect, LoadFailure{});
         if (!loaded) {
-            std::fprintf(stderr, "ubcache show: %s: %s\n", path.c_str(),
-                         loaded.error().text.c_str());
+            const std::string reason = why_not_loaded(path, loaded.error());
+            std::fprintf(stderr, "ubcache show: %s: %s\n", path.c_str(), reason.c_str());
+            list.push_back(json{{"device", path}, {"fault", reason}});
             status = 1;
             continue;
         }

@@ -315,6 +315,37 @@ class Refusals(DaemonTest):
             self.serve("--cache", "ssd", "--backing", "disk", "--nbd", "somewhere"), "HOST:PORT")
         self.assertEqual(self.serve("--backing", "disk").returncode, 2)
 
+    def test_the_same_device_twice_is_called_that(self):
+        self.image("other", 32 * MIB)
+        ubcache("make", "-B", "other", cwd=self.dir)
+        os.symlink("disk", self.path("link"))
+        for backings in (("ssd",), ("disk", "disk"), ("disk", "link"), ("disk", "other", "./disk")):
+            options = [word for name in backings for word in ("--backing", name)]
+            refused = self.serve("--cache", "ssd", *options)
+            self.assert_one_line_error(refused, backings[-1] + ": was given twice")
+        self.start()
+        for name, words in (("disk", "is served already"), ("link", "is served already, as disk"),
+                            ("ssd", "is served already")):
+            self.assertIn(self.path(name) + ": " + words, self.ask("attach", name, code=1))
+        self.ask("attach", "other")
+        self.assertIn("is served already", self.ask("attach", "other", code=1))
+
+    def test_a_refused_device_is_named_once(self):
+        self.image("blank", 64 * MIB)
+        for options in (("--cache", "blank"), ("--cache", "ssd", "--backing", "blank")):
+            refused = self.serve(*options)
+            self.assert_one_line_error(refused, "ubcache serve: blank: superblock")
+            self.assertEqual(refused.stderr.count(b"blank"), 1)
+
+    @unittest.skipUnless(os.path.exists(os.path.join(support.BIN, "make-bcache")), "no make-bcache")
+    def test_a_cache_with_too_few_buckets_says_what_would_be_enough(self):
+        self.image("small", 64 * MIB)
+        made = run(os.path.join(support.BIN, "make-bcache"), "-C", "small", cwd=self.dir)
+        self.assertEqual(made.returncode, 0)
+        self.assert_one_line_error(self.serve("--cache", "small"), "small: superblock",
+                                   "it has 128 buckets and needs 513", "use --bucket 64k",
+                                   "buckets of 512 KiB need 262656 KiB")
+
     def test_a_second_daemon_is_refused(self):
         self.start()
         self.assert_one_line_error(self.serve("--cache", "ssd", "--backing", "disk"), "--control")

@@ -202,14 +202,35 @@ class UbcacheMake(ScratchTest):
         self.image("c", 256 * MIB)
         before = self.bytes_of("c", 8192)
         refused = ubcache("make", "-C", "c", "-b", "512k", cwd=self.dir)
-        self.assert_one_line_error(refused, "c: ", "more than 512 buckets", "--bucket 256k")
+        self.assert_one_line_error(refused, "c: ", "more than 512 buckets", "--bucket 256k",
+                                   "buckets of 512 KiB need 262656 KiB")
         self.assertEqual(self.bytes_of("c", 8192), before)
 
     def test_refuses_a_device_that_is_too_small(self):
         self.image("c", 2 * MIB)
-        self.assert_one_line_error(ubcache("make", "-C", "c", cwd=self.dir), "larger device")
+        self.assert_one_line_error(ubcache("make", "-C", "c", cwd=self.dir), "c: a cache needs",
+                                   "use a larger device: buckets of 4 KiB need 2052 KiB")
         self.image("b", 8192)
         self.assert_one_line_error(ubcache("make", "-B", "b", cwd=self.dir), "larger device")
+
+    def test_the_same_device_twice_is_called_that(self):
+        self.image("c", 64 * MIB)
+        self.image("b", 64 * MIB)
+        os.symlink("c", self.path("link"))
+        before = self.bytes_of("c", 8192)
+        for line in ("-C c -B c", "-B c b c", "-C c -B ./c", "-C c -B link", "-B link b c"):
+            with self.subTest(line=line):
+                refused = ubcache("make", *line.split(), cwd=self.dir)
+                self.assert_one_line_error(refused, "was given twice")
+        self.assertEqual(self.bytes_of("c", 8192), before)
+
+    def test_refuses_what_is_no_device(self):
+        os.mkfifo(self.path("pipe"))
+        for path, words in ((".", "is a directory"), ("/dev/null", "is a character device"),
+                            ("pipe", "is a pipe"), ("nope", "No such file")):
+            with self.subTest(path=path):
+                made = ubcache("make", "-C", path, cwd=self.dir)
+                self.assert_one_line_error(made, f"ubcache make: {path}: ", words)
 
     def test_clears_the_future_journal(self):
         with open(self.path("c"), "wb") as file:
@@ -336,7 +357,20 @@ class UbcacheShow(ScratchTest):
     def test_says_what_is_wrong_with_a_device(self):
         self.image("c", 64 * MIB)
         self.assert_one_line_error(ubcache("show", "c", cwd=self.dir), "c: ", "bad offset")
-        self.assert_one_line_error(ubcache("show", "nope", cwd=self.dir), "nope")
+        self.image("empty", 0)
+        self.image("small", 5000)
+        os.mkfifo(self.path("pipe"))
+        for path, words in ((".", "is a directory; a block device or an image file is expected"),
+                            ("/dev/null", "is a character device"), ("pipe", "is a pipe"),
+                            ("empty", "is empty; a bcache superblock lies 4 KiB behind"),
+                            ("small", "has only 4.9 KiB; a bcache superblock"),
+                            ("nope", "cannot be opened: No such file or directory")):
+            with self.subTest(path=path):
+                shown = ubcache("show", path, cwd=self.dir)
+                self.assert_one_line_error(shown, f"ubcache show: {path}: {words}")
+                shown = json.loads(ubcache("show", "--json", path, cwd=self.dir).stdout)
+                self.assertEqual(shown[0]["device"], path)
+                self.assertIn(words, shown[0]["fault"])
 
 
 if __name__ == "__main__":
