@@ -55,9 +55,9 @@ int serve(Parsed& parsed) {
         }
         options.set_options.emplace_back(text.substr(0, equals), text.substr(equals + 1));
     }
-    if (options.nbd.empty() && options.fuse.empty()) {
+    if (options.front_ends.nbd.empty() && options.front_ends.fuse.empty()) {
         const std::filesystem::path control(options.control);
-        options.nbd = "unix:" + (control.parent_path() / "nbd.sock").string();
+        options.front_ends.nbd = "unix:" + (control.parent_path() / "nbd.sock").string();
     }
     return serve_command(options);
 }
@@ -68,12 +68,13 @@ void add_serve(CLI::App& app, Parsed& parsed) {
     ServeOptions& options = parsed.serve;
     sub->add_option("--cache", options.cache, "Cache device")->required();
     sub->add_option("--backing", options.backings, "Backing devices")->take_all();
-    sub->add_option("--nbd", options.nbd,
+    sub->add_option("--nbd", options.front_ends.nbd,
                     "Listen for NBD clients on unix:PATH or HOST:PORT (default without --fuse: "
                     "nbd.sock beside the control socket)");
-    sub->add_flag("--nbd-anywhere", options.nbd_anywhere,
+    sub->add_flag("--nbd-anywhere", options.front_ends.nbd_anywhere,
                   "Allow an address other than the loopback's; NBD has no login and no encryption");
-    sub->add_option("--fuse", options.fuse, "Show the volumes as files in this directory");
+    sub->add_option("--fuse", options.front_ends.fuse,
+                    "Show the volumes as files in this directory");
     sub->add_option("--control", parsed.client.control, "Path of the control socket")
         ->capture_default_str();
     sub->add_flag("--read-only", options.read_only, "Never write to any device");

@@ -24,7 +24,7 @@ constexpr std::size_t kMaxAnswer = 16 << 20;
 
 std::string default_control_path() {
     const char* path = std::getenv("UBCACHE_CONTROL");
-    return path != nullptr && *path != '\0' ? path : "/run/ubcache/control.sock";
+    return path != nullptr && *path != '\0' ? path : kDefaultControlPath;
 }
 
 Outcome<ControlClient> ControlClient::connect(const std::string& path) {

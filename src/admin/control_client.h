@@ -9,7 +9,8 @@
 
 namespace uc::admin {
 
-// $UBCACHE_CONTROL, else /run/ubcache/control.sock.
+inline constexpr const char* kDefaultControlPath = "/run/ubcache/control.sock";
+// $UBCACHE_CONTROL, else kDefaultControlPath.
 std::string default_control_path();
 
 class ControlClient {

@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "async/sync.h"
@@ -38,11 +40,14 @@ public:
     static constexpr std::size_t kMaxLine = 64 << 10;
     static constexpr std::size_t kMaxConnections = 16;
 
-    // Errors as in NbdListener::on_path(). All arguments outlive the server.
+    using Log = std::function<void(const std::string&)>;
+
+    // Errors as in NbdListener::on_path(). All arguments outlive the server. `log` gets lines on
+    // what happens to it later.
     static Result<std::unique_ptr<ControlServer>> listen(io::UringReactor& reactor,
                                                          async::Executor& executor,
                                                          const std::string& path,
-                                                         ControlHandler& handler);
+                                                         ControlHandler& handler, Log log);
     // Only before serve() or after it has ended.
     ~ControlServer();
     ControlServer(const ControlServer&) = delete;
@@ -57,7 +62,10 @@ public:
 private:
     struct Connection;
     ControlServer(io::UringReactor& reactor, async::Executor& executor,
-                  frontend::NbdListener listener, ControlHandler& handler);
+                  frontend::NbdListener listener, std::string path, ControlHandler& handler,
+                  Log log);
+    Task<void> keep_reachable();
+    void bind_anew();
     Task<void> converse(Connection& connection);
     Task<Result<std::string>> read_line(Connection& connection);
     Task<void> drain();
@@ -65,11 +73,16 @@ private:
 
     io::UringReactor& reactor_;
     frontend::NbdListener listener_;
+    std::optional<frontend::NbdListener> successor_;  // takes over when listener_ is shut
+    std::string path_;
     ControlHandler& handler_;
+    Log log_;
     std::list<Connection> connections_;
     async::TaskGroup running_;
     async::Event ended_;
+    async::Event stop_asked_;
     bool stopping_ = false;
+    bool lost_ = false;  // and said so
 };
 
 }  // namespace uc::admin

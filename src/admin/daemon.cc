@@ -23,6 +23,7 @@
 #include <memory>
 
 #include "admin/busy_retry.h"
+#include "admin/control_client.h"
 #include "admin/control_requests.h"
 #include "admin/control_server.h"
 #include "admin/size_text.h"
@@ -69,13 +70,17 @@ int stop_signals_fd() {
     return signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
+void print(const std::string& line) {
+    std::printf("%s\n", line.c_str());
+}
+
 class Daemon {
 public:
     Daemon(core::Env env, io::UringReactor& reactor, const ServeOptions& options, int signals)
         : reactor_(reactor),
           options_(options),
           signals_(signals),
-          served_(env, reactor, options),
+          served_(env, reactor, options, &print),
           requests_(env.executor, reactor, served_, [] { kill(getpid(), SIGTERM); }),
           tasks_(env.executor),
           executor_(env.executor) {}
@@ -103,12 +108,20 @@ public:
 
 private:
     Task<Outcome<>> listen() {
-        std::error_code ignored;
         const std::filesystem::path socket(options_.control);
-        std::filesystem::create_directories(socket.parent_path(), ignored);
+        if (options_.control == kDefaultControlPath) {
+            std::error_code ignored;
+            std::filesystem::create_directory(socket.parent_path(), ignored);
+        }
+        const Outcome<> there = check_parent(options_.control);
+        if (!there) {
+            co_return tl::unexpected(
+                fmt::format("--control {}: {}", options_.control, there.error()));
+        }
         const BusyRetry retry(reactor_);
         while (!control_) {
-            auto server = ControlServer::listen(reactor_, executor_, options_.control, requests_);
+            auto server =
+                ControlServer::listen(reactor_, executor_, options_.control, requests_, &print);
             if (server) {
                 control_ = std::move(*server);
             } else if (retry.worthwhile(server.error())) {
@@ -126,10 +139,8 @@ private:
     }
 
     void announce() {
-        for (const std::string& note : served_.notes()) std::printf("%s\n", note.c_str());
-        for (const ServedVolume& volume : served_.volumes()) {
-            std::printf("%s\n", volume_line(served_, volume).c_str());
-        }
+        for (const std::string& note : served_.notes()) print(note);
+        for (const ServedVolume& volume : served_.volumes()) print(volume_line(served_, volume));
         std::printf("ready; control socket %s\n", options_.control.c_str());
         notify_service_manager("READY=1\n");
     }

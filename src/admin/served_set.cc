@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "admin/attributes.h"
@@ -14,8 +13,6 @@
 namespace uc::admin {
 
 namespace {
-
-using Endpoint = ServedSet::Endpoint;
 
 Task<Outcome<std::unique_ptr<io::FileDevice>>> open_device(io::UringReactor& reactor,
                                                            std::string path, bool read_only) {
@@ -44,35 +41,21 @@ std::string plain_name(std::string name) {
     return name;
 }
 
-Outcome<Endpoint> parse_endpoint(const std::string& text) {
-    Endpoint endpoint;
-    if (text.rfind("unix:", 0) == 0 || text.rfind('/', 0) == 0) {
-        endpoint.path = text[0] == '/' ? text : text.substr(5);
-        return endpoint;
-    }
-    const std::size_t colon = text.rfind(':');
-    const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
-    endpoint.host = colon == std::string::npos ? "localhost" : text.substr(0, colon);
-    if (endpoint.host.size() > 2 && endpoint.host.front() == '[' && endpoint.host.back() == ']') {
-        endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
-    }
-    const char* end = port.data() + port.size();
-    const auto parsed = std::from_chars(port.data(), end, endpoint.port);
-    if (parsed.ec != std::errc() || parsed.ptr != end || port.empty()) {
-        return tl::unexpected(
-            fmt::format("--nbd {}: use unix:PATH or HOST:PORT, e.g. localhost:10809", text));
-    }
-    return endpoint;
-}
-
 }  // namespace
 
-ServedSet::ServedSet(core::Env env, io::UringReactor& reactor, const ServeOptions& options)
-    : env_(env), reactor_(reactor), options_(options), serving_(env.executor) {}
+ServedSet::ServedSet(core::Env env, io::UringReactor& reactor, const ServeOptions& options,
+                     FrontEnds::Log print)
+    : env_(env),
+      reactor_(reactor),
+      options_(options),
+      print_(std::move(print)),
+      front_ends_(env.executor, reactor, options.front_ends,
+                  [this](const std::string& line) { log(line); }) {}
 
 Task<Outcome<>> ServedSet::open() {
     CO_OK(check_set_options());
     CO_OK(check_devices());
+    CO_OK(front_ends_.check());
     CO_TRY(cache_, co_await open_device(reactor_, options_.cache, options_.read_only));
     core::SetOptions set_options;
     set_options.read_only = options_.read_only;
@@ -106,8 +89,8 @@ Task<Outcome<>> ServedSet::open() {
                 : "add one with 'ubcache attach' or 'create-volume'"));
     }
     CO_OK(co_await apply_set_options());
-    CO_OK(co_await start_front_ends());
-    co_return Outcome<>();
+    std::vector<frontend::Export> list = exports();
+    co_return co_await front_ends_.start(std::move(list));
 }
 
 Outcome<> ServedSet::check_devices() {
@@ -155,73 +138,9 @@ Task<Outcome<>> ServedSet::apply_set_options() {
     co_return Outcome<>();
 }
 
-Result<std::unique_ptr<frontend::NbdServer>> ServedSet::listen(const Endpoint& endpoint) {
-    if (!endpoint.path.empty()) {
-        return frontend::NbdServer::listen_unix(reactor_, env_.executor, endpoint.path);
-    }
-    const auto reach =
-        options_.nbd_anywhere ? frontend::Reach::anywhere : frontend::Reach::loopback;
-    return frontend::NbdServer::listen_tcp(reactor_, env_.executor, endpoint.host, endpoint.port,
-                                           reach);
-}
-
-Task<Outcome<>> ServedSet::start_nbd() {
-    CO_TRY(const Endpoint endpoint, parse_endpoint(options_.nbd));
-    const BusyRetry retry(reactor_);
-    while (!nbd_) {
-        auto server = listen(endpoint);
-        if (server) {
-            nbd_ = std::move(*server);
-        } else if (retry.worthwhile(server.error())) {
-            co_await retry.pause();
-        } else {
-            co_return tl::unexpected(explain("--nbd " + options_.nbd, server.error()));
-        }
-    }
-    co_return Outcome<>();
-}
-
-Task<Outcome<>> ServedSet::start_fuse() {
-    std::error_code ignored;
-    std::filesystem::create_directories(options_.fuse, ignored);
-    const frontend::FuseOptions fuse_options;
-    const BusyRetry retry(reactor_);
-    while (!fuse_) {
-        std::string message;
-        auto mounted = frontend::FuseExport::mount(reactor_, env_.executor, options_.fuse,
-                                                   fuse_options, &message);
-        if (mounted) {
-            fuse_ = std::move(*mounted);
-        } else if (retry.worthwhile(mounted.error())) {
-            co_await retry.pause();
-        } else {
-            if (message.empty()) message = explain(options_.fuse, mounted.error());
-            co_return tl::unexpected("--fuse: " + message);
-        }
-    }
-    co_return Outcome<>();
-}
-
-Task<Outcome<>> ServedSet::start_front_ends() {
-    if (!options_.nbd.empty()) {
-        CO_OK(co_await start_nbd());
-    }
-    if (!options_.fuse.empty()) {
-        CO_OK(co_await start_fuse());
-    }
-    update_exports();
-    if (nbd_) serving_.spawn(nbd_->serve());
-    if (fuse_) serving_.spawn(fuse_->serve());
-    co_return Outcome<>();
-}
-
 Task<Outcome<>> ServedSet::stop() {
     stopping_ = true;
-    if (nbd_) nbd_->stop();
-    if (fuse_) fuse_->stop();
-    co_await serving_.drained();
-    fuse_.reset();
-    nbd_.reset();
+    co_await front_ends_.stop();
     if (!set_) co_return Outcome<>();
     Result<void> stopped = co_await set_->stop();
     if (!stopped) co_return tl::unexpected(explain(options_.cache, stopped.error()));
@@ -265,7 +184,7 @@ Task<Outcome<std::string>> ServedSet::create_volume(std::uint64_t bytes, std::st
 
 void ServedSet::publish(core::SetVolume* volume) {
     volumes_.push_back({free_name(plain_name(volume->name())), volume});
-    update_exports();
+    front_ends_.set_exports(exports());
 }
 
 std::string ServedSet::free_name(std::string wanted) const {
@@ -278,15 +197,14 @@ std::string ServedSet::free_name(std::string wanted) const {
     return name;
 }
 
-void ServedSet::update_exports() {
-    std::vector<frontend::Export> exports;
+std::vector<frontend::Export> ServedSet::exports() const {
+    std::vector<frontend::Export> list;
     for (const ServedVolume& served : volumes_) {
         const std::string& backing = served.volume->backing_name();
-        exports.push_back({served.name, served.volume,
-                           backing.empty() ? "flash-only volume" : "cached " + backing});
+        list.push_back({served.name, served.volume,
+                        backing.empty() ? "flash-only volume" : "cached " + backing});
     }
-    if (nbd_) nbd_->set_exports(exports);
-    if (fuse_) fuse_->set_volumes(exports);
+    return list;
 }
 
 const ServedVolume* ServedSet::find(const std::string& name) const {
@@ -300,17 +218,16 @@ const ServedVolume* ServedSet::find(const std::string& name) const {
 }
 
 std::string ServedSet::nbd_uri(const ServedVolume& volume) const {
-    if (!nbd_) return {};
-    std::string uri = nbd_->address();
-    const std::size_t query = uri.find('?');
-    std::string path = uri.substr(0, query);
-    if (path.empty() || path.back() != '/') path += '/';
-    path += volume.name;
-    return query == std::string::npos ? path : path + uri.substr(query);
+    return front_ends_.nbd_uri(volume.name);
 }
 
 std::string ServedSet::file_path(const ServedVolume& volume) const {
-    return fuse_ ? (std::filesystem::path(options_.fuse) / volume.name).string() : std::string();
+    return front_ends_.file_path(volume.name);
+}
+
+void ServedSet::log(const std::string& line) {
+    notes_.push_back(line);
+    print_(line);
 }
 
 }  // namespace uc::admin

@@ -10,12 +10,11 @@
 
 #include "admin/attributes.h"
 #include "admin/device_identity.h"
+#include "admin/front_ends.h"
 #include "admin/outcome.h"
 #include "async/task.h"
 #include "core/cache_set.h"
 #include "frontend/export.h"
-#include "frontend/fuse_export.h"
-#include "frontend/nbd_server.h"
 #include "io/file_device.h"
 #include "io/uring_reactor.h"
 
@@ -24,10 +23,8 @@ namespace uc::admin {
 struct ServeOptions {
     std::string cache;
     std::vector<std::string> backings;
-    std::string nbd;   // "unix:PATH" or "HOST:PORT"; empty: no NBD
-    std::string fuse;  // directory; empty: no FUSE
+    FrontEndOptions front_ends;
     std::string control;
-    bool nbd_anywhere = false;  // TCP beyond the loopback interface
     bool read_only = false;
     bool attach = false;  // attach backing devices that do not belong to the set
     std::vector<std::pair<std::string, std::string>> set_options;  // attributes
@@ -41,15 +38,10 @@ struct ServedVolume {
 
 class ServedSet {
 public:
-    // Where NBD clients connect.
-    struct Endpoint {
-        std::string path;  // not empty: a unix socket
-        std::string host;
-        std::uint16_t port = 0;
-    };
-
-    // Environment, reactor and options outlive it.
-    ServedSet(core::Env env, io::UringReactor& reactor, const ServeOptions& options);
+    // Environment, reactor and options outlive it. `print` gets lines on what happens while it
+    // runs.
+    ServedSet(core::Env env, io::UringReactor& reactor, const ServeOptions& options,
+              FrontEnds::Log print);
     ServedSet(const ServedSet&) = delete;
     ServedSet& operator=(const ServedSet&) = delete;
 
@@ -73,20 +65,17 @@ public:
     std::string nbd_uri(const ServedVolume& volume) const;
     std::string file_path(const ServedVolume& volume) const;
     bool read_only() const { return options_.read_only; }
-    // What recovery had to say.
+    // What recovery had to say, and what happened since.
     const std::vector<std::string>& notes() const { return notes_; }
 
 private:
-    Task<Outcome<>> start_front_ends();
-    Task<Outcome<>> start_nbd();
-    Task<Outcome<>> start_fuse();
-    Result<std::unique_ptr<frontend::NbdServer>> listen(const Endpoint& endpoint);
     Outcome<> check_devices();
     Task<Outcome<std::string>> add_backing(std::string path, core::AttachMode mode);
     Outcome<> check_set_options();
     Task<Outcome<>> apply_set_options();
     void publish(core::SetVolume* volume);
-    void update_exports();
+    std::vector<frontend::Export> exports() const;
+    void log(const std::string& line);
     std::string free_name(std::string wanted) const;
 
     core::Env env_;
@@ -97,11 +86,10 @@ private:
     KnownDevices devices_;
     std::unique_ptr<core::CacheSet> set_;
     std::vector<ServedVolume> volumes_;
-    std::unique_ptr<frontend::NbdServer> nbd_;
-    std::unique_ptr<frontend::FuseExport> fuse_;
+    FrontEnds::Log print_;
+    FrontEnds front_ends_;
     std::vector<std::string> notes_;
     std::vector<std::pair<const Attribute*, AttributeValue>> set_options_;  // checked
-    async::TaskGroup serving_;
     bool stopping_ = false;
 };
 

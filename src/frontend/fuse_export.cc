@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "base/check.h"
@@ -75,6 +76,12 @@ bool is_fuse_mount(const std::string& dir, const struct stat& info) {
     return ::stat((dir + "/..").c_str(), &parent) == 0 && parent.st_dev != info.st_dev;
 }
 
+// Mounting would hide what is in there, for as long as the daemon runs.
+bool is_empty(const std::string& dir) {
+    std::error_code error;
+    return std::filesystem::is_empty(dir, error) || error;
+}
+
 Result<void> check_mount_point(const std::string& dir, std::string* message) {
     struct stat info {};
     int error = ::stat(dir.c_str(), &info) == 0 ? 0 : errno;
@@ -90,6 +97,12 @@ Result<void> check_mount_point(const std::string& dir, std::string* message) {
     if (is_fuse_mount(dir, info)) {
         return refuse(Errc::busy, 0, message,
                       fmt::format("{}: a FUSE file system is mounted there already", dir));
+    }
+    if (!is_empty(dir)) {
+        return refuse(Errc::invalid, 0, message,
+                      fmt::format("{}: the directory is not empty, and its contents would be "
+                                  "hidden; name an empty or a new one",
+                                  dir));
     }
     if (::access("/dev/fuse", R_OK | W_OK) != 0) {
         return refuse(Errc::unsupported, errno, message,

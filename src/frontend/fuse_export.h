@@ -25,10 +25,10 @@ struct FuseOptions {
 
 class FuseExport {
 public:
-    // Mounts on an existing directory. A mount left there by a process that died is removed first.
-    // Errc::unsupported: no FUSE here. Errc::busy: a live FUSE file system is mounted there.
-    // `message` gets one line for the user. Until serve() runs, whoever looks into the directory
-    // waits.
+    // Mounts on an existing, empty directory. A mount left there by a process that died is removed
+    // first. Errc::unsupported: no FUSE here. Errc::invalid: no directory, or not empty.
+    // Errc::busy: a live FUSE file system is mounted there. `message` gets one line for the user.
+    // Until serve() runs, whoever looks into the directory waits.
     static Result<std::unique_ptr<FuseExport>> mount(io::UringReactor& reactor,
                                                      async::Executor& executor,
                                                      const std::string& dir, FuseOptions options,

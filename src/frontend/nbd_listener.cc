@@ -103,13 +103,14 @@ NbdListener::NbdListener(NbdListener&& other) noexcept {
 NbdListener& NbdListener::operator=(NbdListener&& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(path_, other.path_);
+    std::swap(node_, other.node_);
     std::swap(address_, other.address_);
     return *this;
 }
 
 NbdListener::~NbdListener() {
     if (fd_ < 0) return;
-    if (!path_.empty()) ::unlink(path_.c_str());
+    if (!path_.empty() && in_place()) ::unlink(path_.c_str());
     ::close(fd_);
 }
 
@@ -131,6 +132,7 @@ Result<NbdListener> NbdListener::on_path(const std::string& path) {
     NbdListener listener;
     listener.fd_ = fd.release();
     listener.path_ = path;
+    listener.node_ = node_at(path);
     listener.address_ = "nbd+unix:///?socket=" + path;
     if (::listen(listener.fd_, kBacklog) != 0) return fail(Errc::io, "listen", errno);
     return listener;
@@ -160,6 +162,17 @@ Result<NbdListener> NbdListener::on_tcp(const std::string& host, std::uint16_t p
     listener.address_ = tcp_uri(fd.get());
     listener.fd_ = fd.release();
     return listener;
+}
+
+NbdListener::Node NbdListener::node_at(const std::string& path) {
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) != 0) return {};
+    return {info.st_dev, info.st_ino};
+}
+
+bool NbdListener::in_place() const {
+    if (is_tcp()) return true;
+    return node_ != Node{} && node_at(path_) == node_;
 }
 
 void NbdListener::shut() {

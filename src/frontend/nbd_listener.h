@@ -2,6 +2,8 @@
 // use is refused, and TCP keeps to the loopback interface unless told otherwise.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -14,7 +16,7 @@ enum class Reach : std::uint8_t {
     anywhere,
 };
 
-// A listening socket; closed, and its path removed, when destroyed.
+// A listening socket; closed, and its path removed if it still is this socket, when destroyed.
 class NbdListener {
 public:
     NbdListener() = default;
@@ -34,10 +36,22 @@ public:
     const std::string& address() const { return address_; }
     // Ends a pending accept and refuses new clients.
     void shut();
+    // False: the path of a unix socket was removed or replaced, so nobody can reach it any more.
+    bool in_place() const;
+    // Leaves the path to whoever has it now.
+    void disown() { node_ = Node{}; }
 
 private:
+    struct Node {  // the socket in the file system
+        dev_t device = 0;
+        ino_t inode = 0;
+        bool operator==(const Node&) const = default;
+    };
+    static Node node_at(const std::string& path);
+
     int fd_ = -1;
     std::string path_;
+    Node node_;
     std::string address_;
 };
 

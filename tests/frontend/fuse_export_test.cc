@@ -209,5 +209,25 @@ TEST_F(FuseExportTest, RefusalsSayWhy) {
     });
 }
 
+TEST(FuseMount, DoesNotHideWhatIsInADirectory) {
+    std::string dir = "/tmp/ubcache-full-XXXXXX";
+    ASSERT_NE(::mkdtemp(dir.data()), nullptr);
+    const std::string precious = dir + "/precious";
+    ::close(::open(precious.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    SocketPath path;
+    ServerThread server{path.text()};
+    server.call([&] {
+        std::string message;
+        const auto mounted =
+            FuseExport::mount(server.reactor(), server.executor(), dir, {}, &message);
+        ASSERT_FALSE(mounted.has_value());
+        EXPECT_EQ(mounted.error().code, Errc::invalid);
+        EXPECT_NE(message.find(dir + ": the directory is not empty"), std::string::npos) << message;
+    });
+    EXPECT_EQ(::access(precious.c_str(), F_OK), 0);
+    ::unlink(precious.c_str());
+    EXPECT_EQ(::rmdir(dir.c_str()), 0);
+}
+
 }  // namespace
 }  // namespace uc::frontend

@@ -1,0 +1,144 @@
+#include "admin/front_ends.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "admin/busy_retry.h"
+
+namespace uc::admin {
+
+FrontEnds::FrontEnds(async::Executor& executor, io::UringReactor& reactor,
+                     const FrontEndOptions& options, Log log)
+    : executor_(executor),
+      reactor_(reactor),
+      options_(options),
+      log_(std::move(log)),
+      serving_(executor) {}
+
+Outcome<> FrontEnds::check() const {
+    if (!options_.nbd.empty()) {
+        TRY(const Endpoint endpoint, parse_endpoint(options_.nbd));
+        const Outcome<> there = endpoint.path.empty() ? Outcome<>() : check_parent(endpoint.path);
+        if (!there) {
+            return tl::unexpected(fmt::format("--nbd {}: {}", options_.nbd, there.error()));
+        }
+    }
+    // (The directory itself may be a mount that a dead daemon left behind, and then cannot be
+    // looked at.)
+    if (options_.fuse.empty()) return {};
+    const Outcome<> there = check_parent(std::filesystem::path(options_.fuse).has_filename()
+                                             ? options_.fuse
+                                             : options_.fuse.substr(0, options_.fuse.size() - 1));
+    if (!there) return tl::unexpected(fmt::format("--fuse {}: {}", options_.fuse, there.error()));
+    return {};
+}
+
+Task<Outcome<>> FrontEnds::start(std::vector<frontend::Export> exports) {
+    if (!options_.nbd.empty()) {
+        CO_OK(co_await start_nbd());
+    }
+    if (!options_.fuse.empty()) {
+        CO_OK(co_await start_fuse());
+    }
+    set_exports(exports);
+    if (nbd_) serving_.spawn(nbd_->serve());
+    if (fuse_) serving_.spawn(watch_fuse(fuse_->serve()));
+    co_return Outcome<>();
+}
+
+Task<void> FrontEnds::stop() {
+    stopping_ = true;
+    if (nbd_) nbd_->stop();
+    if (fuse_) fuse_->stop();
+    co_await serving_.drained();
+    fuse_.reset();
+    nbd_.reset();
+}
+
+void FrontEnds::set_exports(const std::vector<frontend::Export>& exports) {
+    if (nbd_) nbd_->set_exports(exports);
+    if (fuse_) fuse_->set_volumes(exports);
+}
+
+Result<std::unique_ptr<frontend::NbdServer>> FrontEnds::listen(const Endpoint& endpoint) {
+    if (!endpoint.path.empty()) {
+        return frontend::NbdServer::listen_unix(reactor_, executor_, endpoint.path);
+    }
+    const auto reach =
+        options_.nbd_anywhere ? frontend::Reach::anywhere : frontend::Reach::loopback;
+    return frontend::NbdServer::listen_tcp(reactor_, executor_, endpoint.host, endpoint.port,
+                                           reach);
+}
+
+Task<Outcome<>> FrontEnds::start_nbd() {
+    CO_TRY(const Endpoint endpoint, parse_endpoint(options_.nbd));
+    const BusyRetry retry(reactor_);
+    while (!nbd_) {
+        auto server = listen(endpoint);
+        if (server) {
+            nbd_ = std::move(*server);
+        } else if (retry.worthwhile(server.error())) {
+            co_await retry.pause();
+        } else {
+            co_return tl::unexpected(explain("--nbd " + options_.nbd, server.error()));
+        }
+    }
+    co_return Outcome<>();
+}
+
+Outcome<> FrontEnds::make_fuse_directory() const {
+    constexpr mode_t kMode = 0755;
+    if (mkdir(options_.fuse.c_str(), kMode) == 0 || errno == EEXIST) return {};
+    return tl::unexpected(
+        fmt::format("--fuse {}: cannot be created: {}", options_.fuse, std::strerror(errno)));
+}
+
+Task<Outcome<>> FrontEnds::start_fuse() {
+    CO_OK(make_fuse_directory());
+    const frontend::FuseOptions fuse_options;
+    const BusyRetry retry(reactor_);
+    while (!fuse_) {
+        std::string message;
+        auto mounted =
+            frontend::FuseExport::mount(reactor_, executor_, options_.fuse, fuse_options, &message);
+        if (mounted) {
+            fuse_ = std::move(*mounted);
+        } else if (retry.worthwhile(mounted.error())) {
+            co_await retry.pause();
+        } else {
+            if (message.empty()) message = explain(options_.fuse, mounted.error());
+            co_return tl::unexpected("--fuse: " + message);
+        }
+    }
+    co_return Outcome<>();
+}
+
+// Ends before stop() only if somebody has unmounted the directory.
+Task<void> FrontEnds::watch_fuse(Task<void> serving) {
+    co_await std::move(serving);
+    if (stopping_) co_return;
+    fuse_.reset();
+    log_(fmt::format("{}: was unmounted by somebody; the volumes are no longer served as files{}",
+                     options_.fuse, nbd_ ? "; NBD goes on" : " and nowhere else"));
+}
+
+std::string FrontEnds::nbd_uri(const std::string& name) const {
+    if (!nbd_) return {};
+    std::string uri = nbd_->address();
+    const std::size_t query = uri.find('?');
+    std::string path = uri.substr(0, query);
+    if (path.empty() || path.back() != '/') path += '/';
+    path += name;
+    return query == std::string::npos ? path : path + uri.substr(query);
+}
+
+std::string FrontEnds::file_path(const std::string& name) const {
+    return fuse_ ? (std::filesystem::path(options_.fuse) / name).string() : std::string();
+}
+
+}  // namespace uc::admin

@@ -1,0 +1,64 @@
+// The front ends of a set in service: NBD server and FUSE directory, whichever were asked for.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "admin/endpoint.h"
+#include "admin/outcome.h"
+#include "async/sync.h"
+#include "async/task.h"
+#include "frontend/export.h"
+#include "frontend/fuse_export.h"
+#include "frontend/nbd_server.h"
+#include "io/uring_reactor.h"
+
+namespace uc::admin {
+
+struct FrontEndOptions {
+    std::string nbd;            // "unix:PATH" or "HOST:PORT"; empty: no NBD
+    std::string fuse;           // directory; empty: no FUSE
+    bool nbd_anywhere = false;  // TCP beyond the loopback interface
+};
+
+class FrontEnds {
+public:
+    using Log = std::function<void(const std::string&)>;
+
+    // The references outlive it. `log` gets lines on what happens to it later.
+    FrontEnds(async::Executor& executor, io::UringReactor& reactor, const FrontEndOptions& options,
+              Log log);
+    FrontEnds(const FrontEnds&) = delete;
+    FrontEnds& operator=(const FrontEnds&) = delete;
+
+    // What can be known without starting anything.
+    Outcome<> check() const;
+    // After an error stop() must still be called.
+    Task<Outcome<>> start(std::vector<frontend::Export> exports);
+    Task<void> stop();
+
+    void set_exports(const std::vector<frontend::Export>& exports);
+    // Where clients find what is exported as `name`; empty if that front end is not in use.
+    std::string nbd_uri(const std::string& name) const;
+    std::string file_path(const std::string& name) const;
+
+private:
+    Task<Outcome<>> start_nbd();
+    Task<Outcome<>> start_fuse();
+    Outcome<> make_fuse_directory() const;
+    Result<std::unique_ptr<frontend::NbdServer>> listen(const Endpoint& endpoint);
+    Task<void> watch_fuse(Task<void> serving);
+
+    async::Executor& executor_;
+    io::UringReactor& reactor_;
+    const FrontEndOptions& options_;
+    Log log_;
+    std::unique_ptr<frontend::NbdServer> nbd_;
+    std::unique_ptr<frontend::FuseExport> fuse_;
+    async::TaskGroup serving_;
+    bool stopping_ = false;
+};
+
+}  // namespace uc::admin
