@@ -5,10 +5,11 @@ DESTDIR ?=
 JOBS ?= $(shell nproc)
 SEEDS ?= 1..200
 SECONDS ?= 60
+MINUTES ?= 10
 SOURCES = $(shell git ls-files -co --exclude-standard -- '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check sim fuzz lab bench lint format clean install
+.PHONY: help setup build demo test check sim fuzz kill lab bench lint format clean install
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -41,6 +42,9 @@ fuzz: setup  ## every fuzz target for a while: make fuzz SECONDS=600
 	@cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets fuzz_seeds
 	@tools/fuzz $(SECONDS)
+
+kill: build  ## the daemon under SIGKILL, with file systems on it: make kill MINUTES=60
+	@tests/kill/run --minutes $(MINUTES)
 
 lab: build  ## interop with a stock kernel in a virtual machine
 	@tests/lab/run
