@@ -52,16 +52,24 @@ Task<Result<void>> Backing::become_stale() {
 }
 
 Task<Result<void>> Backing::leave_set() {
+    co_return co_await change_set(ondisk::Uuid{}, ondisk::BackingState::none);
+}
+
+Task<Result<void>> Backing::enter_set(ondisk::Uuid set) {
+    co_return co_await change_set(set, ondisk::BackingState::clean);
+}
+
+Task<Result<void>> Backing::change_set(ondisk::Uuid set, ondisk::BackingState state) {
     co_await superblock_lock_.lock();
     const async::Mutex::Guard guard(superblock_lock_);
-    const ondisk::Uuid set = superblock_.set_uuid;
-    superblock_.set_uuid = ondisk::Uuid{};
-    superblock_.set_state(ondisk::BackingState::none);
+    const ondisk::Uuid before = superblock_.set_uuid;
+    superblock_.set_uuid = set;
+    superblock_.set_state(state);
     const Result<void> saved = co_await save();
     if (saved) {
-        state_ = ondisk::BackingState::none;
+        state_ = state;
     } else {
-        superblock_.set_uuid = set;
+        superblock_.set_uuid = before;
         superblock_.set_state(state_);
     }
     co_return saved;

@@ -36,8 +36,9 @@ public:
     // Each takes the lock, and is durable when it returns. Nothing happens in a state that does not
     // fit.
     Task<Result<void>> become_dirty();
-    Task<Result<void>> become_clean();  // from dirty
-    Task<Result<void>> leave_set();     // state none, no set
+    Task<Result<void>> become_clean();               // from dirty
+    Task<Result<void>> leave_set();                  // state none, no set
+    Task<Result<void>> enter_set(ondisk::Uuid set);  // state clean, from none or stale
     Task<Result<void>>
     become_stale();  // runs without its set: what the cache has must not be used again
 
@@ -54,6 +55,8 @@ public:
     std::uint64_t done_flush() const { return done_; }
 
 private:
+    Task<Result<void>> change_set(ondisk::Uuid set, ondisk::BackingState state);
+
     using Chunks = absl::btree_set<std::uint64_t>;  // of 1 MiB
     struct Flushing {
         std::uint64_t number;

@@ -38,9 +38,10 @@ enum class AttachMode : std::uint8_t {
 // A backing device or flash-only volume of a set, with what administration needs beyond I/O.
 class SetVolume : public Volume {
 public:
-    virtual Inode inode() const = 0;
+    virtual Inode inode() const = 0;  // meaningless while it is not attached
     virtual const ondisk::Uuid& uuid() const = 0;
     virtual bool flash_only() const = 0;
+    virtual bool attached() const = 0;               // false: everything goes to the backing device
     virtual ondisk::BackingState state() const = 0;  // none for flash-only volumes
     virtual ondisk::CacheMode cache_mode() const = 0;
     virtual const std::string& backing_name() const = 0;  // device path; empty for flash-only
@@ -56,6 +57,10 @@ public:
     // Writes all dirty data back at full speed (as far as it was dirty at the call) and waits until
     // that is durable on the backing device.
     virtual Task<Result<void>> write_back_all() = 0;
+    // Between these nothing new becomes dirty: writes go to the backing device as well, whatever
+    // the cache mode. They nest; the mode on disk stays. Flash-only volumes do not mind.
+    virtual void pause_dirtying() = 0;
+    virtual void resume_dirtying() = 0;
 };
 
 class CacheSet {
@@ -75,6 +80,8 @@ public:
     // Writes dirty data back, marks the device as free (state none) and forgets it in the uuid
     // table. The volume stays usable, uncached (Reason::no_set), until the set stops.
     virtual Task<Result<void>> detach(SetVolume& volume) = 0;
+    // Attaches a volume that was detached, or that runs without the set, while it is in use.
+    virtual Task<Result<void>> reattach(SetVolume& volume, Report& report) = 0;
     // Orderly end: no new requests (they fail with Errc::stopped), nodes and journal written. Dirty
     // data stays in the cache. The object can only be destroyed afterwards.
     virtual Task<Result<void>> stop() = 0;

@@ -24,7 +24,6 @@ CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::Bloc
     if (device == nullptr) return;
     backing_.emplace(*device, *superblock);
     size_ = backing_->size_sectors();
-    if (!attached_) return;
     fills_.emplace(services_, *backing_, identity_.inode, stats_);
     writeback::Parts parts{
         .executor = services_.executor,
@@ -47,7 +46,8 @@ CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::Bloc
                 writeback::Knobs knobs;
                 knobs.running = options_.writeback_running;
                 knobs.delay_s = options_.writeback_delay_s;
-                knobs.paced = options_.writeback_percent != 0 && !detaching_;
+                knobs.paced =
+                    options_.writeback_percent != 0 && !detaching_ && true;
                 return knobs;
             },
     };
@@ -55,7 +55,7 @@ CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::Bloc
 }
 
 void CachedVolume::run(async::TaskGroup& group) {
-    if (!backing_ || !attached_) return;
+    if (!backing_) return;
     fills_->run(group);
     writeback_->run(group);
     group.spawn(housekeeping());
@@ -127,9 +127,9 @@ Task<Result<void>> CachedVolume::set_cache_mode(CacheMode mode) {
 }
 
 Task<Result<void>> CachedVolume::set_label(std::string label) {
-    if (label.size() > kMaxLabel)
-        co_return fail(Errc::invalid, "a label has at most 31 characters");
     if (read_only()) co_return fail(Errc::read_only, "the set is open for reading only");
+    const Result<void> usable = services_.check_label(label, identity_.uuid);
+    CO_OK(usable);
     if (backing_) {
         co_await backing_->superblock_lock().lock();
         const async::Mutex::Guard guard(backing_->superblock_lock());
@@ -147,7 +147,11 @@ Task<Result<void>> CachedVolume::set_label(std::string label) {
 Task<Result<void>> CachedVolume::write_back_all() {
     if (!backing_ || !attached_) co_return Result<void>{};
     if (read_only()) co_return fail(Errc::read_only, "the set is open for reading only");
-    CO_OK(co_await writeback_->drain());
+    // Else somebody who writes as fast as we do would keep us here.
+    pause_dirtying();
+    const Result<void> drained = co_await writeback_->drain();
+    resume_dirtying();
+    CO_OK(drained);
     co_await become_clean();
     co_return co_await flush_backing();
 }
@@ -160,6 +164,19 @@ Task<Result<void>> CachedVolume::begin_detach() {
     const Result<void> drained = co_await write_back_all();
     if (!drained) detaching_ = false;
     co_return drained;
+}
+
+Task<Result<void>> CachedVolume::join(Task<Result<Inode>> enter) {
+    // What goes past the cache must have ended: it does not know of fills.
+    async::RangeLock::Hold writes(writes_, 0, kEverywhere);
+    co_await writes.acquire();
+    if (attached_) co_return fail(Errc::busy, "the volume is attached already");
+    const Result<Inode> entered = co_await std::move(enter);
+    if (!entered) co_return tl::unexpected(entered.error());
+    identity_.inode = *entered;
+    attached_ = true;
+    detaching_ = false;
+    co_return Result<void>{};
 }
 
 Task<Result<void>> CachedVolume::cut_off(Task<Result<void>> forget) {

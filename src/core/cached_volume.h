@@ -23,8 +23,10 @@
 
 namespace uc::core {
 
+constexpr Inode kNoInode = ~Inode{0};  // of a volume that is not attached
+
 struct VolumeIdentity {
-    Inode inode = 0;
+    Inode inode = kNoInode;
     ondisk::Uuid uuid;
     std::string name;
     std::string label;
@@ -68,17 +70,27 @@ public:
     Task<Result<void>> set_cache_mode(ondisk::CacheMode mode) override;
     Task<Result<void>> set_label(std::string label) override;
     Task<Result<void>> write_back_all() override;
+    void pause_dirtying() override { ++dirtying_pauses_; }
+    void resume_dirtying() override { --dirtying_pauses_; }
 
-    bool attached() const { return attached_; }
+    bool attached() const override { return attached_; }
     std::uint64_t requests_in_flight() const { return in_flight_; }
     Backing* backing() { return backing_ ? &*backing_ : nullptr; }
     const VolumeIdentity& identity() const { return identity_; }
     void foreground_io() { rate_.foreground_io(); }
+    // Somebody waits for a bucket.
+    void free_space() {
+        if (writeback_) writeback_->kick();
+        if (fills_) fills_->give_way();
+    }
     // Detaching, first half: nothing new becomes dirty, what is dirty is written back.
     Task<Result<void>> begin_detach();
     // Second half: with no change in flight, runs `forget` (superblock, uuid table) and from then
     // on passes everything to the backing device.
     Task<Result<void>> cut_off(Task<Result<void>> forget);
+    // Attaches a volume that runs without the set: with no write in flight, runs `enter` (uuid
+    // table, superblock), which says what the volume's keys are filed under.
+    Task<Result<void>> join(Task<Result<Inode>> enter);
     void give_up_detach() { detaching_ = false; }
 
 private:
@@ -118,6 +130,19 @@ private:
 
     private:
         CachedVolume& volume_;
+    };
+    // Counts a request that waits for a bucket.
+    class SpaceWaiter {
+    public:
+        explicit SpaceWaiter(Services& services) : services_(services) {
+            ++services_.space_waiters;
+        }
+        ~SpaceWaiter() { --services_.space_waiters; }
+        SpaceWaiter(const SpaceWaiter&) = delete;
+        SpaceWaiter& operator=(const SpaceWaiter&) = delete;
+
+    private:
+        Services& services_;
     };
     // Keys of data written to the cache; their buckets stay pinned until the keys are committed or
     // dropped.
@@ -170,6 +195,7 @@ private:
     Task<Result<void>> write_around_edges(WriteOp op);
     Task<Result<void>> modify_locked(WriteOp op);
     Task<Result<void>> write_direct(WriteOp op);
+    Task<Result<bool>> write_past_set(WriteOp op);
     Task<Result<void>> write_dirty(WriteOp op);
     Task<Result<alloc::Space>> allocate(alloc::Stream stream, std::uint32_t sectors);
     Task<Result<void>> write_cache(const WriteOp& op, alloc::Stream stream, PinnedKeys& keys);
@@ -213,6 +239,7 @@ private:
         policy::WritebackRate::kStart;  // what the controller put in options_
     policy::SequentialRuns runs_;
     std::uint32_t dirty_writers_ = 0;
+    std::uint32_t dirtying_pauses_ = 0;
     async::Mutex leaving_;
     JournalSeq flush_seq_ = 0;  // entry that a flush must wait for
     JournalSeq removal_seq_ =

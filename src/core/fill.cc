@@ -14,7 +14,7 @@ constexpr std::uint64_t kMaxBytes = std::uint64_t{32} << 20;  // of all fills un
 constexpr Duration kFlushDelay = std::chrono::seconds(1);
 }  // namespace
 
-Fills::Fills(Services& services, Backing& backing, std::uint64_t inode, VolumeStats& stats)
+Fills::Fills(Services& services, Backing& backing, const Inode& inode, VolumeStats& stats)
     : services_(services), backing_(backing), inode_(inode), stats_(stats) {}
 
 Fills::~Fills() {
@@ -61,6 +61,11 @@ void Fills::release(Fill& fill) {
     fill.keys.clear();
     bytes_ -= (fill.to - fill.from) * kSectorBytes;
     fill.unlink();
+}
+
+void Fills::give_way() {
+    for (const auto& fill : deferred_) release(*fill);
+    deferred_.clear();
 }
 
 Task<void> Fills::store(std::unique_ptr<Fill> fill) {
@@ -157,8 +162,7 @@ Task<void> Fills::committer() {
         }
         co_await commit_ready();
     }
-    for (const auto& fill : deferred_) release(*fill);
-    deferred_.clear();
+    give_way();
 }
 
 Task<void> Fills::commit_ready() {

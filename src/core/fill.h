@@ -34,7 +34,8 @@ struct Fill : async::WaitLink {
 
 class Fills {
 public:
-    Fills(Services& services, Backing& backing, std::uint64_t inode, VolumeStats& stats);
+    // `inode` changes while no fill is under way.
+    Fills(Services& services, Backing& backing, const Inode& inode, VolumeStats& stats);
     ~Fills();
     Fills(const Fills&) = delete;
     Fills& operator=(const Fills&) = delete;
@@ -50,6 +51,8 @@ public:
     void finish(std::unique_ptr<Fill> fill);
     // The data could not be had.
     void abandon(std::unique_ptr<Fill> fill) { release(*fill); }
+    // Somebody needs buckets: what waits for a backing flush lets go of its own.
+    void give_way();
     // A backing flush was done: what waited for it may go on.
     void flushed() { wake_.notify(); }
 
@@ -64,7 +67,7 @@ private:
 
     Services& services_;
     Backing& backing_;
-    std::uint64_t inode_;
+    const Inode& inode_;
     VolumeStats& stats_;
     async::TaskGroup* group_ = nullptr;
     async::WaitLink active_;

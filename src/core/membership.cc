@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/labels.h"
+#include "core/names.h"
 #include "core/open_set.h"
 #include "io/buffer.h"
 
@@ -53,15 +54,13 @@ Task<Result<void>> OpenSet::change_label(Inode inode, std::string label) {
     co_return co_await write_uuids();
 }
 
-std::string OpenSet::next_name(const std::string& label) const {
-    const auto taken = [this](const std::string& name) {
-        return std::ranges::any_of(volumes_, [&](const auto& v) { return v->name() == name; });
-    };
-    if (!label.empty() && !taken(label) && label.find('/') == std::string::npos) return label;
-    for (unsigned n = 0;; ++n) {
-        std::string name = fmt::format("bcache{}", n);
-        if (!taken(name)) return name;
+Result<void> OpenSet::check_label(const std::string& label, const ondisk::Uuid& self) const {
+    const char* const problem = label.empty() ? nullptr : label_problem(label);
+    if (problem != nullptr) return fail(Errc::invalid, problem);
+    if (owner_of_label(uuids_, label, self) != nullptr) {
+        return fail(Errc::busy, "another volume of the set has this label");
     }
+    return {};
 }
 
 CachedVolume& OpenSet::add_volume(std::unique_ptr<CachedVolume> volume) {
@@ -76,92 +75,16 @@ void OpenSet::add_flash_volumes() {
         const UuidEntry& entry = uuids_[i];
         if (entry.is_free() || !entry.flash_only()) continue;
         const std::string label = label_text(entry.label);
-        VolumeIdentity identity{i, entry.uuid, next_name(label), label, entry.sectors};
+        VolumeIdentity identity{i, entry.uuid, volume_name(uuids_, label, i, entry.uuid), label,
+                                entry.sectors};
         add_volume(
             std::make_unique<CachedVolume>(services_, std::move(identity), nullptr, nullptr, true));
     }
 }
 
-Result<Superblock> OpenSet::check_backing(std::span<const std::byte> bytes,
-                                          const io::BlockDevice& device, Report& report) const {
-    const auto refuse = [&](std::string why, Error error) {
-        report.refusal = fmt::format("{}: {}", device.name(), why);
-        return tl::unexpected<Error>(error);
-    };
-    auto superblock =
-        ondisk::decode_superblock(bytes, device.size_sectors(), device.logical_block_sectors());
-    if (!superblock) {
-        return refuse(fmt::format("superblock: {}", superblock.error().what), superblock.error());
-    }
-    if (!superblock->is_backing()) {
-        return refuse("this is a cache device, not a backing device",
-                      Error{Errc::invalid, 0, "not a backing device"});
-    }
-    if (superblock->data_offset() >= device.size_sectors()) {
-        return refuse("the device is smaller than its data offset",
-                      Error{Errc::corrupt, 0, "bad data offset"});
-    }
-    const auto same = [&](const auto& volume) { return volume->uuid() == superblock->uuid; };
-    if (std::ranges::any_of(volumes_, same)) {
-        return refuse("a device with this uuid is attached already",
-                      Error{Errc::busy, 0, "duplicate uuid"});
-    }
-    return superblock;
-}
-
-// The rules of section 7.9.
-Result<OpenSet::Placement> OpenSet::place(const Superblock& superblock, const std::string& name,
-                                          AttachMode mode, Report& report) const {
-    const auto refuse = [&](std::string why, Error error) {
-        report.refusal = fmt::format("{}: {}", name, why);
-        return tl::unexpected<Error>(error);
-    };
-    Placement placement;
-    const bool ours = superblock.set_uuid == superblock_.set_uuid;
-    const BackingState state = superblock.state();
-    const bool bound = state == BackingState::clean || state == BackingState::dirty;
-    if (!ours && bound) {
-        return refuse(fmt::format("it belongs to cache set {} (state {}); open that set, or detach "
-                                  "the device there first",
-                                  superblock.set_uuid.to_string(), ondisk::name_of(state)),
-                      Error{Errc::invalid, 0, "belongs to another set"});
-    }
-    if (!ours && mode == AttachMode::known) return placement;  // runs without a cache
-    if (superblock.block_size < geometry_.block_sectors) {
-        return refuse(fmt::format("its block size ({} sectors) is smaller than the set's ({})",
-                                  superblock.block_size, geometry_.block_sectors),
-                      Error{Errc::invalid, 0, "block size smaller than the set's"});
-    }
-    const std::optional<Inode> known = find_uuid(superblock.uuid);
-    if (known && bound) {
-        placement.attach = true;
-        placement.inode = *known;
-        return placement;
-    }
-    if (state == BackingState::dirty) {
-        return refuse("it is dirty, but the set does not know it: its newest data are elsewhere",
-                      Error{Errc::not_found, 0, "uuid not in the set"});
-    }
-    if (options_.read_only) return placement;
-    placement.old_entry = known;
-    const std::optional<Inode> free = find_uuid(ondisk::Uuid{});
-    if (!free) {
-        return refuse("the set's uuid table is full",
-                      Error{Errc::no_space, 0, "no room in the uuid table"});
-    }
-    placement.attach = true;
-    placement.new_entry = true;
-    placement.inode = *free;
-    return placement;
-}
-
-Task<Result<void>> OpenSet::enter(Placement& placement, Superblock& superblock,
-                                  io::BlockDevice& device) {
+// The entry of a device that joins; durable when it returns.
+Task<Result<void>> OpenSet::record_entry(const Placement& placement, const Superblock& superblock) {
     const std::uint32_t now = env_.clock.wall_seconds();
-    if (!placement.new_entry) {
-        uuids_[placement.inode].last_reg = now;  // written with the next change of the table
-        co_return Result<void>{};
-    }
     if (placement.old_entry) {
         uuids_[*placement.old_entry].uuid = ondisk::kInvalidatedUuid;
         uuids_[*placement.old_entry].invalidated = now;
@@ -171,7 +94,17 @@ Task<Result<void>> OpenSet::enter(Placement& placement, Superblock& superblock,
     entry.label = superblock.label;
     entry.first_reg = entry.last_reg = now;
     uuids_[placement.inode] = entry;
-    CO_OK(co_await write_uuids());
+    co_return co_await write_uuids();
+}
+
+Task<Result<void>> OpenSet::enter(const Placement& placement, Superblock& superblock,
+                                  io::BlockDevice& device) {
+    if (!placement.new_entry) {
+        // Written with the next change of the table.
+        uuids_[placement.inode].last_reg = env_.clock.wall_seconds();
+        co_return Result<void>{};
+    }
+    CO_OK(co_await record_entry(placement, superblock));
     superblock.set_uuid = superblock_.set_uuid;
     superblock.set_state(BackingState::clean);
     io::Buffer buffer(ondisk::kSuperblockBytes);
@@ -202,6 +135,9 @@ Task<Result<SetVolume*>> OpenSet::add_backing(io::BlockDevice& device, AttachMod
             co_return tl::unexpected(flushed.error());
         }
     }
+    if (placement.attach && !placement.new_entry) {
+        CO_OK(co_await check_size(placement.inode, device, report));
+    }
     if (placement.attach) {
         const Result<void> entered = co_await enter(placement, superblock, device);
         if (!entered) {
@@ -214,7 +150,16 @@ Task<Result<SetVolume*>> OpenSet::add_backing(io::BlockDevice& device, AttachMod
                                            ondisk::name_of(superblock.state())));
     }
     const std::string label = label_text(superblock.label);
-    VolumeIdentity identity{placement.inode, superblock.uuid, next_name(label), label, 0};
+    VolumeIdentity identity{placement.inode, superblock.uuid, {}, label, 0};
+    identity.name = placement.attach ? volume_name(uuids_, label, placement.inode, superblock.uuid)
+                                     : stranger_name(superblock.uuid);
+    const UuidEntry* const twin = owner_of_label(uuids_, label, superblock.uuid);
+    if (twin != nullptr && placement.attach) {
+        report.notes.push_back(
+            fmt::format("{}: its label '{}' is also that of {}: it is served as "
+                        "{}",
+                        device.name(), label, twin->uuid.to_string(), identity.name));
+    }
     CachedVolume& volume = add_volume(std::make_unique<CachedVolume>(
         services_, std::move(identity), &device, &superblock, placement.attach));
     co_return static_cast<SetVolume*>(&volume);
@@ -226,8 +171,9 @@ Task<Result<SetVolume*>> OpenSet::create_flash_volume(std::uint64_t sectors, std
     if (stopped_) co_return fail(Errc::stopped, "the set is stopping");
     if (options_.read_only) co_return fail(Errc::read_only, "the set is open for reading only");
     if (sectors == 0) co_return fail(Errc::invalid, "a volume needs a size");
-    if (label.size() > kMaxLabel)
-        co_return fail(Errc::invalid, "a label has at most 31 characters");
+    const ondisk::Uuid nobody;
+    const Result<void> usable = check_label(label, nobody);
+    CO_OK(usable);
     const std::optional<Inode> free = find_uuid(ondisk::Uuid{});
     if (!free) co_return fail(Errc::no_space, "the set's uuid table is full");
     UuidEntry entry;
@@ -243,7 +189,8 @@ Task<Result<SetVolume*>> OpenSet::create_flash_volume(std::uint64_t sectors, std
         uuids_[*free] = UuidEntry{};
         co_return tl::unexpected(written.error());
     }
-    VolumeIdentity identity{*free, entry.uuid, next_name(label), label, entry.sectors};
+    VolumeIdentity identity{*free, entry.uuid, volume_name(uuids_, label, *free, entry.uuid), label,
+                            entry.sectors};
     CachedVolume& volume = add_volume(
         std::make_unique<CachedVolume>(services_, std::move(identity), nullptr, nullptr, true));
     co_return static_cast<SetVolume*>(&volume);
@@ -259,12 +206,45 @@ Task<Result<void>> OpenSet::forget(CachedVolume& volume) {
     co_return co_await write_uuids();
 }
 
-Task<Result<void>> OpenSet::detach(SetVolume& volume) {
+Result<CachedVolume*> OpenSet::own(SetVolume& volume) const {
     const auto it =
         std::ranges::find_if(volumes_, [&](const auto& v) { return v.get() == &volume; });
-    if (it == volumes_.end()) co_return fail(Errc::not_found, "no such volume in this set");
-    if (options_.read_only) co_return fail(Errc::read_only, "the set is open for reading only");
-    CachedVolume& cached = **it;
+    if (it == volumes_.end()) return fail(Errc::not_found, "no such volume in this set");
+    if (options_.read_only) return fail(Errc::read_only, "the set is open for reading only");
+    return it->get();
+}
+
+Task<Result<Inode>> OpenSet::enter_again(const Placement& placement, Backing& backing) {
+    CO_OK(co_await record_entry(placement, backing.superblock()));
+    CO_OK(co_await backing.enter_set(superblock_.set_uuid));
+    co_return placement.inode;
+}
+
+Task<Result<void>> OpenSet::reattach(SetVolume& volume, Report& report) {
+    CO_TRY(CachedVolume* const cached, own(volume));
+    co_await uuid_lock_.lock();
+    const async::Mutex::Guard guard(uuid_lock_);
+    if (stopped_) co_return fail(Errc::stopped, "the set is stopping");
+    if (!failure().empty()) co_return fail(Errc::gone, "the cache set has failed");
+    if (cached->attached()) co_return fail(Errc::busy, "the volume is attached already");
+    Backing& backing = *cached->backing();
+    CO_TRY(const Placement placement,
+           place(backing.superblock(), backing.device().name(), AttachMode::attach, report));
+    CO_OK(co_await backing.flush());
+    CO_OK(co_await cached->join(enter_again(placement, backing)));
+    const std::string name = volume_name(uuids_, cached->label(), placement.inode, cached->uuid());
+    if (name != cached->name()) {
+        report.notes.push_back(
+            fmt::format("{}: served as {} until the set stops, as {} from then "
+                        "on",
+                        backing.device().name(), cached->name(), name));
+    }
+    co_return Result<void>{};
+}
+
+Task<Result<void>> OpenSet::detach(SetVolume& volume) {
+    CO_TRY(CachedVolume* const owned, own(volume));
+    CachedVolume& cached = *owned;
     CO_OK(co_await cached.begin_detach());
     Result<void> done;
     for (int attempt = 0; attempt < 3; ++attempt) {

@@ -31,6 +31,7 @@ public:
                                          Report& report) override;
     Task<Result<SetVolume*>> create_flash_volume(std::uint64_t sectors, std::string label) override;
     Task<Result<void>> detach(SetVolume& volume) override;
+    Task<Result<void>> reattach(SetVolume& volume, Report& report) override;
     Task<Result<void>> stop() override;
     Task<Result<void>> collect_garbage() override;
 
@@ -54,8 +55,10 @@ private:
         bool attach = false;
         bool new_entry = false;
         std::optional<Inode> old_entry;  // to be invalidated
-        Inode inode = 0;
+        Inode inode = kNoInode;
     };
+
+    void connect_services();
 
     // recovery.cc
     Task<Result<void>> load_roots(const journal::Recovered& recovered, Report& report);
@@ -63,19 +66,27 @@ private:
     Task<Result<void>> load_index(const journal::Recovered& recovered, Report& report);
     Task<Result<void>> zero_journal();
 
-    // membership.cc
+    // placement.cc
     Result<Placement> place(const ondisk::Superblock& superblock, const std::string& name,
                             AttachMode mode, Report& report) const;
     Result<ondisk::Superblock> check_backing(std::span<const std::byte> bytes,
                                              const io::BlockDevice& device, Report& report) const;
+    Task<Result<void>> check_size(Inode inode, const io::BlockDevice& device, Report& report);
+    Task<Result<void>> drop_keys(const std::vector<ondisk::Key>& keys);
+
+    // membership.cc
     std::optional<Inode> find_uuid(const ondisk::Uuid& uuid) const;
-    Task<Result<void>> enter(Placement& placement, ondisk::Superblock& superblock,
+    Task<Result<void>> record_entry(const Placement& placement,
+                                    const ondisk::Superblock& superblock);
+    Task<Result<void>> enter(const Placement& placement, ondisk::Superblock& superblock,
                              io::BlockDevice& device);
+    Task<Result<Inode>> enter_again(const Placement& placement, Backing& backing);
+    Result<CachedVolume*> own(SetVolume& volume) const;
     Task<Result<void>> write_uuids();
     Task<Result<void>> forget(CachedVolume& volume);
     Task<Result<void>> change_label(Inode inode, std::string label);
     CachedVolume& add_volume(std::unique_ptr<CachedVolume> volume);
-    std::string next_name(const std::string& label) const;
+    Result<void> check_label(const std::string& label, const ondisk::Uuid& self) const;
     void add_flash_volumes();
 
     Task<Result<void>> write_first();

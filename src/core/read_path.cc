@@ -221,8 +221,11 @@ Task<Result<bool>> CachedVolume::read_parts(std::vector<ReadPart>& parts, std::u
 // Must come before the backing device is read: a write that starts later cancels the fill, one that
 // is in flight forbids it.
 std::unique_ptr<Fill> CachedVolume::begin_fill(const std::vector<ReadPart>& parts, Reason& reason) {
-    if (reason != Reason::cached || !fills_ || cache_mode() == ondisk::CacheMode::none)
+    // Detached meanwhile: no fill may begin that cut_off() did not cancel.
+    if (reason != Reason::cached || !fills_ || !attached_ ||
+        cache_mode() == ondisk::CacheMode::none) {
         return nullptr;
+    }
     std::vector<Fill::Piece> missed;
     for (const ReadPart& part : parts) {
         if (!part.extent) missed.push_back({part.from, part.to});

@@ -54,12 +54,27 @@ OpenSet::OpenSet(Env env, io::BlockDevice& cache, SetOptions options,
       tree_(index::TreeParts{env.executor, env.clock, env.rng, cache, table_, allocator_, journal_,
                              magic_, options_.node_cache_bytes, options_.mutations}),
       collector_(table_, tree_),
-      services_{env.executor, env.clock,   env.rng,  cache_,    table_, allocator_, journal_, tree_,
-                collector_,   congestion_, options_, counters_, {},     {},         {},       {}},
+      services_{.executor = env.executor,
+                .clock = env.clock,
+                .rng = env.rng,
+                .cache = cache_,
+                .table = table_,
+                .allocator = allocator_,
+                .journal = journal_,
+                .tree = tree_,
+                .collector = collector_,
+                .congestion = congestion_,
+                .options = options_,
+                .counters = counters_},
       volume_tasks_(env.executor),
       set_tasks_(env.executor) {
     journal_.mutate_skip_preflush = options_.mutations.skip_journal_flush;
     journal_.on_pressure([this](JournalSeq seq) { tree_.want_written(seq); });
+    connect_services();
+}
+
+// What volumes ask of each other.
+void OpenSet::connect_services() {
     services_.foreground = [this] {
         for (const auto& volume : volumes_) volume->foreground_io();
     };
@@ -76,6 +91,24 @@ OpenSet::OpenSet(Env env, io::BlockDevice& cache, SetOptions options,
             if (volume->flash_only()) sum += volume->dirty_sectors();
         }
         return sum;
+    };
+    services_.cached_dirty = [this] {
+        std::uint64_t sum = 0;
+        for (const auto& volume : volumes_) {
+            if (!volume->flash_only()) sum += volume->dirty_sectors();
+        }
+        return sum;
+    };
+    services_.written_back = [this] {
+        std::uint64_t sum = 0;
+        for (const auto& volume : volumes_) sum += volume->stats().writeback_sectors;
+        return sum;
+    };
+    services_.space_wanted = [this] {
+        for (const auto& volume : volumes_) volume->free_space();
+    };
+    services_.check_label = [this](const std::string& label, const ondisk::Uuid& self) {
+        return check_label(label, self);
     };
     services_.label_changed = [this](Inode inode, std::string label) {
         return change_label(inode, std::move(label));

@@ -32,11 +32,19 @@ struct Services {
     SetOptions& options;
     SetStats& counters;
     // A request of a user arrived: idle volumes are idle no more.
-    std::function<void()> foreground;
-    std::function<std::uint64_t()> all_backing_sectors;
-    std::function<std::uint64_t()> flash_only_dirty;
+    std::function<void()> foreground{};
+    std::function<std::uint64_t()> all_backing_sectors{};
+    std::function<std::uint64_t()> flash_only_dirty{};
+    // Dirty sectors that have a backing device to go to, and sectors that went there so far.
+    std::function<std::uint64_t()> cached_dirty{};
+    std::function<std::uint64_t()> written_back{};
+    // Requests that wait for a bucket. While there are any, write-back does not mind its rate.
+    std::uint32_t space_waiters = 0;
+    std::function<void()> space_wanted{};
+    // Whether a volume may have this label.
+    std::function<Result<void>(const std::string& label, const ondisk::Uuid& self)> check_label{};
     // Records a label in the uuid table; durable when it returns.
-    std::function<Task<Result<void>>(Inode, std::string)> label_changed;
+    std::function<Task<Result<void>>(Inode, std::string)> label_changed{};
 };
 
 }  // namespace uc::core

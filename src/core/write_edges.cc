@@ -94,4 +94,14 @@ Task<Result<void>> CachedVolume::write_direct(WriteOp op) {
     co_return co_await issue_to_backing(op, op.flags.fua);
 }
 
+// Of a volume without a set. False: it was attached while we waited, and nothing was written.
+Task<Result<bool>> CachedVolume::write_past_set(WriteOp op) {
+    async::RangeLock::Hold hold(writes_, op.from, op.to);
+    co_await hold.acquire();
+    if (attached_) co_return false;
+    if (op.discard && !backing_->device().supports_discard()) co_return true;
+    CO_OK(co_await issue_to_backing(op, op.flags.fua));
+    co_return true;
+}
+
 }  // namespace uc::core

@@ -27,7 +27,7 @@ namespace uc::core {
 using ondisk::Key;
 
 namespace {
-constexpr int kSpaceRetries = 100;
+constexpr Duration kLongestStall = std::chrono::seconds(10);  // without any progress
 constexpr Duration kSpaceRetryDelay = std::chrono::milliseconds(100);
 }  // namespace
 
@@ -49,6 +49,7 @@ bool CachedVolume::aligned(std::uint64_t from, std::uint64_t to) const {
 bool CachedVolume::wants_writeback(const WriteOp& op, Reason reason,
                                    const index::Overlap& overlap) const {
     if (!backing_) return true;
+    if (dirtying_pauses_ != 0) return false;
     policy::WritebackFacts facts;
     facts.mode = cache_mode();
     facts.detaching = detaching_;
@@ -66,13 +67,29 @@ bool CachedVolume::wants_writeback(const WriteOp& op, Reason reason,
 }
 
 // A cached device has another place for its data when no bucket can be had; a flash-only volume
-// waits for what write-back and garbage collection free.
+// waits for what write-back and garbage collection free, as long as they may.
 Task<Result<alloc::Space>> CachedVolume::allocate(alloc::Stream stream, std::uint32_t sectors) {
-    for (int attempt = 0;; ++attempt) {
+    std::uint64_t passes = 0;
+    std::uint64_t written_back = services_.written_back();
+    Instant progress = services_.clock.now();
+    std::optional<SpaceWaiter> waiting;
+    for (;;) {
         const Result<alloc::Space> space = co_await services_.allocator.allocate(stream, sectors);
-        const bool wait = !space && space.error().code == Errc::no_space && !backing_ &&
-                          !stopping_ && attempt < kSpaceRetries;
-        if (!wait) co_return space;
+        if (space || space.error().code != Errc::no_space || backing_ || stopping_) co_return space;
+        const Instant now = services_.clock.now();
+        if (written_back != services_.written_back()) {
+            written_back = services_.written_back();
+            progress = now;
+        }
+        if (!waiting) {
+            waiting.emplace(services_);
+            passes = services_.collector.passes();
+        }
+        // The pass that ran when we began may have missed what became free since.
+        const bool collected = services_.collector.passes() >= passes + 2;
+        if (collected && services_.cached_dirty() == 0) co_return space;
+        if (now - progress >= kLongestStall) co_return space;
+        services_.space_wanted();
         services_.collector.request();
         co_await services_.clock.sleep(kSpaceRetryDelay);
     }
@@ -288,7 +305,8 @@ Task<Result<void>> CachedVolume::start(WriteOp op) {
     }
     if (!attached_) {
         ++stats_.write_reasons[static_cast<std::size_t>(Reason::no_set)];
-        co_return co_await write_direct(op);
+        CO_TRY(const bool done, co_await write_past_set(op));
+        if (done) co_return Result<void>{};
     }
     services_.foreground();
     const Result<void> done = co_await modify_attached(op);

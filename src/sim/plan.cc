@@ -99,6 +99,8 @@ Plan draw_plan(Rng& rng) {
         // Its data is dirty for ever, so it must leave room for the others.
         const std::uint64_t share = std::min<std::uint64_t>(cache / 6, 4096);
         plan.volumes.push_back(draw_volume(rng, share, plan.block_sectors, true));
+        // If the others' dirty data were to stay, it could rightly be told that there is no space.
+        for (VolumePlan& volume : plan.volumes) volume.options.writeback_running = true;
     }
     return plan;
 }

@@ -16,6 +16,7 @@ constexpr std::uint64_t kBatchSectors = 32768;  // between two flushes, at most
 constexpr std::size_t kBatchExtents = 512;
 constexpr std::uint64_t kInFlight = 32;
 constexpr Duration kRetry = std::chrono::seconds(5);
+constexpr Duration kBeginning = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -31,6 +32,8 @@ void Writeback::stop() {
 }
 
 Task<void> Writeback::loop() {
+    // Whoever attached the volume sets its knobs first.
+    co_await io::TimedWait(parts_.clock, wake_, kBeginning);
     while (!stopping_) {
         const Knobs knobs = parts_.knobs();
         if (!dirty() || !knobs.running || hurried()) {
@@ -39,21 +42,21 @@ Task<void> Writeback::loop() {
         }
         wrapped_ = false;
         const std::uint64_t rate = parts_.rate.rate();
-        const std::uint64_t most = knobs.paced
-                                       ? std::clamp<std::uint64_t>(rate, kRunSectors, kBatchSectors)
-                                       : kBatchSectors;
+        // What two seconds may take: enough to be worth a flush, little enough to keep to the rate.
+        const std::uint64_t most =
+            knobs.paced ? std::clamp<std::uint64_t>(rate * 2, 1, kBatchSectors) : kBatchSectors;
         const Result<std::uint64_t> done = co_await batch(most);
         if (stopping_) break;  // told while nobody waited
         if (!done || *done == 0) {
             co_await io::TimedWait(parts_.clock, wake_, kRetry);
             continue;
         }
-        if (knobs.paced && !hurried()) {
+        if (parts_.knobs().paced && !hurried()) {
             co_await pace(*done);
             if (stopping_) break;
         }
         // A whole round is done: let dirty data gather and merge.
-        if (wrapped_ && !hurried() && dirty() && !parts_.rate.unlimited()) {
+        if (wrapped_ && parts_.knobs().paced && !hurried() && dirty() && !parts_.rate.unlimited()) {
             co_await io::TimedWait(parts_.clock, wake_, std::chrono::seconds(knobs.delay_s));
         }
     }

@@ -51,7 +51,7 @@ struct Parts {
     alloc::BucketTable& table;
     alloc::Allocator& allocator;
     async::RangeLock& backing_writes;
-    std::uint64_t inode;
+    const Inode& inode;  // changes when the volume is attached anew
     policy::WritebackRate& rate;
     const Mutations& mutations;
     // Waits until every dirty key of the volume so far is durable.

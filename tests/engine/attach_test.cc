@@ -237,6 +237,128 @@ TEST_F(Attach, LabelOf32CharactersIsRefused) {
     EXPECT_TRUE(world.run(volume.set_label(std::string(31, 'x'))));
 }
 
+TEST_F(Attach, DetachedVolumeIsAttachedAgainWhileItIsInUse) {
+    WatchedDevice& backing = world.format();
+    SetVolume& volume = world.start(backing);
+    ASSERT_TRUE(world.write(volume, 0, 64, 1));
+    ASSERT_TRUE(world.run(world.set->detach(volume)));
+    ASSERT_TRUE(world.write(volume, 0, 64, 2));
+    core::Report report;
+    ASSERT_TRUE(world.run(world.set->reattach(volume, report))) << report.refusal;
+    EXPECT_TRUE(volume.attached());
+    EXPECT_EQ(world.superblock_of(backing).state(), BackingState::clean);
+    EXPECT_EQ(world.superblock_of(backing).set_uuid, world.set_uuid);
+    EXPECT_EQ(world.read(volume, 0, 64, 2), 2) << "not what the cache had before";
+    ASSERT_TRUE(world.write(volume, 32, 32, 3));
+    EXPECT_EQ(volume.dirty_sectors(), 32u);
+    EXPECT_FALSE(world.run(world.set->reattach(volume, report))) << "it is attached";
+    SetVolume& again = world.restart(backing);
+    EXPECT_EQ(again.dirty_sectors(), 32u);
+    EXPECT_EQ(world.read(again, 0, 32, 2), 2);
+    EXPECT_EQ(world.read(again, 32, 32, 3), 3);
+    ASSERT_TRUE(world.run(again.write_back_all()));
+    EXPECT_TRUE(world.on_backing(backing, 32, 32, 3, true));
+}
+
+TEST_F(Attach, VolumeThatRanWithoutTheSetIsAttachedWhileItIsInUse) {
+    WatchedDevice& backing = world.format();
+    ASSERT_TRUE(world.open());
+    const auto added = world.add(backing, AttachMode::known);
+    ASSERT_TRUE(added);
+    SetVolume& volume = **added;
+    ASSERT_TRUE(world.write(volume, 0, 64, 1));
+    core::Report report;
+    ASSERT_TRUE(world.run(world.set->reattach(volume, report))) << report.refusal;
+    EXPECT_EQ(report.notes.size(), 1u) << "its name changes with the next start";
+    EXPECT_EQ(world.read(volume, 0, 64, 1), 1);
+    world.settle(seconds(3));
+    const std::uint64_t hits = volume.stats().cache_hits;
+    EXPECT_EQ(world.read(volume, 0, 64, 1), 1);
+    EXPECT_EQ(volume.stats().cache_hits, hits + 1);
+    ASSERT_TRUE(world.write(volume, 0, 64, 2));
+    EXPECT_EQ(volume.dirty_sectors(), 64u);
+    EXPECT_TRUE(world.run(volume.write_back_all()));
+    EXPECT_TRUE(world.on_backing(backing, 0, 64, 2, true));
+}
+
+Task<void> keep_writing(SetVolume& volume, io::Buffer& data, const bool& enough,
+                        std::uint64_t& failed) {
+    while (!enough) {
+        const Result<void> done = co_await volume.write(0, data.span(), core::WriteFlags());
+        failed += !done;
+        const Result<void> read = co_await volume.read(0, data.span());
+        failed += !read;
+    }
+}
+
+TEST_F(Attach, CyclesOfDetachAndAttachDisturbNoRequest) {
+    WatchedDevice& backing = world.format();
+    SetVolume& volume = world.start(backing);
+    bool enough = false;
+    std::uint64_t failed = 0;
+    std::vector<io::Buffer> data;
+    for (int i = 0; i < 4; ++i) data.push_back(pattern(0, 64, 1));
+    for (io::Buffer& each : data) {
+        world.world.executor().spawn(keep_writing(volume, each, enough, failed));
+    }
+    core::Report report;
+    for (int cycle = 0; cycle < 10; ++cycle) {
+        ASSERT_TRUE(world.run(world.set->detach(volume))) << cycle;
+        ASSERT_TRUE(world.run(world.set->reattach(volume, report))) << cycle << report.refusal;
+    }
+    enough = true;
+    world.settle(seconds(2));
+    EXPECT_EQ(failed, 0u);
+    EXPECT_EQ(world.read(volume, 0, 64, 1), 1);
+    EXPECT_EQ(world.run(world.set->check_invariants()), std::vector<std::string>());
+}
+
+// The device as it comes back, with another size.
+class Resized : public Attach {
+protected:
+    WatchedDevice& resized(const WatchedDevice& from, std::uint64_t sectors) {
+        WatchedDevice& to = world.put(world.superblock_of(from), sectors);
+        io::Buffer all((std::min(sectors, from.size_sectors()) - 64) * kSectorBytes);
+        from.disk.peek(64, all.span());
+        to.disk.poke(64, all.span());
+        return to;
+    }
+};
+
+TEST_F(Resized, DeviceThatShrankBelowItsDirtyDataIsRefused) {
+    WatchedDevice& backing = world.format();
+    SetVolume& volume = world.start(backing);
+    const std::uint64_t end = volume.size_sectors();
+    ASSERT_TRUE(world.write(volume, end - 64, 64, 1));
+    ASSERT_TRUE(world.stop());
+    ASSERT_TRUE(world.open());
+    expect_refused(resized(backing, backing.size_sectors() - 32), AttachMode::known, Errc::invalid);
+    EXPECT_NE(world.report.refusal.find("shrunk"), std::string::npos) << world.report.refusal;
+    const auto whole = world.add(backing, AttachMode::known);
+    ASSERT_TRUE(whole) << world.report.refusal;
+    EXPECT_EQ(world.read(**whole, end - 64, 64, 1), 1);
+}
+
+TEST_F(Resized, CleanDataPastTheNewEndNeverComesBack) {
+    WatchedDevice& backing = world.format({.mode = CacheMode::writethrough});
+    SetVolume& volume = world.start(backing);
+    const std::uint64_t end = volume.size_sectors();
+    ASSERT_TRUE(world.write(volume, end - 128, 128, 1));
+    ASSERT_TRUE(world.flush(volume));
+    world.settle(seconds(5));
+    ASSERT_TRUE(world.stop());
+    WatchedDevice& small = resized(backing, backing.size_sectors() - 64);
+    SetVolume& shrunk = world.start(small);
+    EXPECT_EQ(shrunk.size_sectors(), end - 64);
+    EXPECT_EQ(world.read(shrunk, end - 128, 64, 1), 1);
+    EXPECT_GT(shrunk.stats().cache_hits, 0u) << "what is left is still cached";
+    ASSERT_TRUE(world.stop());
+    WatchedDevice& large = resized(small, backing.size_sectors());  // with zeroes at the end
+    SetVolume& grown = world.start(large);
+    EXPECT_EQ(world.read(grown, end - 64, 64, 0), 0);
+    EXPECT_EQ(world.read(grown, end - 128, 64, 1), 1);
+}
+
 TEST_F(Attach, DetachKeepsTheOtherDeviceAndItsData) {
     WatchedDevice& first = world.format();
     WatchedDevice& second = world.format();
