@@ -52,7 +52,8 @@ Task<Result<void>> Backing::become_stale() {
 }
 
 Task<Result<void>> Backing::leave_set() {
-    co_return co_await change_set(ondisk::Uuid{}, ondisk::BackingState::none);
+    const ondisk::Uuid nobody;
+    co_return co_await change_set(nobody, ondisk::BackingState::none);
 }
 
 Task<Result<void>> Backing::enter_set(ondisk::Uuid set) {

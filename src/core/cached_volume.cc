@@ -47,7 +47,7 @@ CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::Bloc
                 knobs.running = options_.writeback_running;
                 knobs.delay_s = options_.writeback_delay_s;
                 knobs.paced =
-                    options_.writeback_percent != 0 && !detaching_ && true;
+                    options_.writeback_percent != 0 && !detaching_ && services_.space_waiters == 0;
                 return knobs;
             },
     };
