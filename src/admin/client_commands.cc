@@ -78,7 +78,10 @@ int ask_for_volume(const ClientOptions& options, const json& request) {
     const std::string command = member_text(request, "op");
     const Outcome<json> result = ask(options, request);
     if (!result) return complain(command.c_str(), result.error());
-    if (!options.json) std::printf("%s\n", member_text(*result, "line").c_str());
+    if (!options.json) {
+        std::printf("%s\n", member_text(*result, "line").c_str());
+        print_notes(*result);
+    }
     return 0;
 }
 
@@ -126,7 +129,20 @@ int detach_command(const ClientOptions& options, const std::string& volume) {
 int flush_command(const ClientOptions& options, const std::string& volume) {
     json request{{"op", "flush"}};
     if (!volume.empty()) request["volume"] = volume;
-    return ask_and_say(options, request, "all dirty data is on the backing devices");
+    const Outcome<json> result = ask(options, request);
+    if (!result) return complain("flush", result.error());
+    if (options.json) return 0;
+    if (volume.empty()) {
+        std::printf("all data that was dirty is on the backing devices\n");
+    } else {
+        std::printf("%s: all data that was dirty is on the backing device\n", volume.c_str());
+    }
+    const std::uint64_t stays = member_number(*result, "flash_only_bytes");
+    if (stays != 0) {
+        std::printf("%s of cache-only volumes stay where they live, on the cache device\n",
+                    pretty_size(stays).c_str());
+    }
+    return 0;
 }
 
 int stop_command(const ClientOptions& options, bool flush) {

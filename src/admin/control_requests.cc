@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "admin/attributes.h"
 #include "admin/label_text.h"
 #include "admin/status.h"
-#include "io/timed_wait.h"
 
 namespace uc::admin {
 
@@ -38,14 +36,6 @@ std::string failure_line(const std::string& error) {
     json answer{{"ok", false}};
     answer["error"] = error;
     return one_line(answer);
-}
-
-std::string progress_line(const std::string& volume, std::uint64_t total, std::uint64_t left) {
-    json progress{{"total_bytes", total * kSectorBytes}, {"remaining_bytes", left * kSectorBytes}};
-    progress["volume"] = volume;
-    json line;
-    line["progress"] = std::move(progress);
-    return one_line(line);
 }
 
 // Not a coroutine: braces and co_await do not go together (style guide, section 7).
@@ -102,7 +92,9 @@ Outcome<Assignments> checked_assignments(const json& values) {
 
 ControlRequests::ControlRequests(async::Executor& executor, io::Clock& clock, ServedSet& served,
                                  std::function<void()> request_stop)
-    : clock_(clock), served_(served), request_stop_(std::move(request_stop)), work_(executor) {}
+    : served_(served),
+      request_stop_(std::move(request_stop)),
+      write_back_(executor, clock, served) {}
 
 std::string ControlRequests::refusal(const char* reason) {
     return failure_line(reason);
@@ -207,29 +199,31 @@ ControlRequests::Answer ControlRequests::attach(const json& request) {
 
 ControlRequests::Answer ControlRequests::detach(const json& request, ControlReply& reply) {
     CO_TRY(ServedVolume volume, named_volume(text_member(request, "volume")));
-    if (volume.volume->flash_only()) {
-        co_return tl::unexpected(fmt::format(
-            "{}: lives on the cache device alone, so it cannot be detached", volume.name));
-    }
-    CO_OK(co_await flush_volume(volume, true, reply));
+    CO_OK(co_await write_back_.detach(volume, reply));
     co_return result_with("volume", volume.name);
 }
 
 ControlRequests::Answer ControlRequests::flush(const json& request, ControlReply& reply) {
     const std::string name = text_member(request, "volume");
     if (name.empty()) {
-        CO_OK(co_await flush_all(reply));
-        co_return empty_result();
+        CO_OK(co_await write_back_.flush_all(reply));
+        co_return result_with_count("flash_only_bytes", flash_only_bytes(served_));
     }
     CO_TRY(ServedVolume volume, named_volume(name));
-    CO_OK(co_await flush_volume(volume, false, reply));
+    CO_OK(co_await write_back_.flush(volume, reply));
     co_return empty_result();
 }
 
 ControlRequests::Answer ControlRequests::stop(const json& request, ControlReply& reply) {
-    if (flag_member(request, "flush")) {
-        CO_OK(co_await flush_all(reply));
-    }
+    if (!flag_member(request, "flush")) co_return co_await wait_for_stop();
+    // From the flush to the end, so that the two have nothing between them.
+    const DirtyingPause pause(served_.volumes());
+    CO_OK(co_await write_back_.flush_all(reply));
+    served_.write_back_at_end();
+    co_return co_await wait_for_stop();
+}
+
+ControlRequests::Answer ControlRequests::wait_for_stop() {
     request_stop_();
     while (!is_stopped_) {
         co_await stopped_.wait();
@@ -252,6 +246,8 @@ ControlRequests::Answer ControlRequests::create_volume(const json& request) {
     const Outcome<ServedVolume> volume = named_volume(*name);
     json result = result_with("volume", *name);
     result["line"] = volume ? volume_line(served_, *volume) : *name;
+    const std::string note = overcommit_note(served_);
+    if (!note.empty()) result["notes"].push_back(note);
     co_return std::move(result);
 }
 
@@ -259,49 +255,6 @@ ControlRequests::Answer ControlRequests::collect_garbage() {
     Result<void> done = co_await served_.set()->collect_garbage();
     if (!done) co_return tl::unexpected(explain("gc", done.error()));
     co_return result_with_count("unused_buckets", served_.set()->bucket_counts().unused);
-}
-
-Task<Outcome<>> ControlRequests::flush_all(ControlReply& reply) {
-    const std::vector<ServedVolume> volumes = served_.volumes();
-    for (const ServedVolume& volume : volumes) {
-        if (volume.volume->flash_only()) continue;
-        CO_OK(co_await flush_volume(volume, false, reply));
-    }
-    co_return Outcome<>();
-}
-
-Task<void> ControlRequests::write_back(WriteBack& work) {
-    if (work.detach) {
-        Result<void> detached = co_await served_.set()->detach(*work.volume);
-        work.result = detached;
-    } else {
-        Result<void> written = co_await work.volume->write_back_all();
-        work.result = written;
-    }
-    work.done = true;
-    work.changed.notify();
-}
-
-// Runs the write-back beside and reports its progress twice a second. If the client goes away the
-// work is still done.
-Task<Outcome<>> ControlRequests::flush_volume(ServedVolume served, bool detach,
-                                              ControlReply& reply) {
-    constexpr Duration kInterval = std::chrono::milliseconds(500);
-    WriteBack work;
-    work.volume = served.volume;
-    work.detach = detach;
-    std::uint64_t total = served.volume->dirty_sectors();
-    work_.spawn(write_back(work));
-    for (;;) {
-        const std::uint64_t left = work.done ? 0 : served.volume->dirty_sectors();
-        total = std::max(total, left);
-        Result<void> ignored = co_await reply.send(progress_line(served.name, total, left));
-        static_cast<void>(ignored);
-        if (work.done) break;
-        co_await io::TimedWait(clock_, work.changed, kInterval);
-    }
-    if (!work.result) co_return tl::unexpected(explain(served.name, work.result.error()));
-    co_return Outcome<>();
 }
 
 }  // namespace uc::admin

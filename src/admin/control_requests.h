@@ -8,6 +8,7 @@
 #include "admin/attributes.h"
 #include "admin/control_server.h"
 #include "admin/served_set.h"
+#include "admin/write_back_requests.h"
 #include "async/sync.h"
 #include "io/clock.h"
 
@@ -25,34 +26,22 @@ public:
 
 private:
     using Answer = Task<Outcome<nlohmann::json>>;
-    // Background work that a request watches.
-    struct WriteBack {
-        core::SetVolume* volume = nullptr;
-        bool detach = false;
-        bool done = false;
-        Result<void> result;
-        async::Event changed;
-    };
-
     Answer dispatch(const nlohmann::json& request, ControlReply& reply);
     Answer set_attributes(const nlohmann::json& request);
     Answer attach(const nlohmann::json& request);
     Answer detach(const nlohmann::json& request, ControlReply& reply);
     Answer flush(const nlohmann::json& request, ControlReply& reply);
     Answer stop(const nlohmann::json& request, ControlReply& reply);
+    Answer wait_for_stop();
     Answer create_volume(const nlohmann::json& request);
     Answer collect_garbage();
 
-    Task<Outcome<>> flush_volume(ServedVolume served, bool detach, ControlReply& reply);
-    Task<Outcome<>> flush_all(ControlReply& reply);
-    Task<void> write_back(WriteBack& work);
     Task<Outcome<>> set_one(const Attribute* attribute, AttributeValue value, std::string volume);
     Outcome<ServedVolume> named_volume(const std::string& name) const;
 
-    io::Clock& clock_;
     ServedSet& served_;
     std::function<void()> request_stop_;
-    async::TaskGroup work_;
+    WriteBackRequests write_back_;
     async::Event stopped_;
     bool is_stopped_ = false;
     std::string stop_failure_;

@@ -18,10 +18,13 @@ constexpr double kMinElapsed = 1.0;  // seconds before the speed means anything
 std::string Progress::line(const std::string& volume, std::uint64_t total_bytes,
                            std::uint64_t remaining_bytes, double elapsed_s) {
     const std::uint64_t done = total_bytes - std::min(total_bytes, remaining_bytes);
+    // Rounded down, so that 100 means all of it.
     const std::uint64_t percent =
-        total_bytes == 0 ? 100
-                         : static_cast<std::uint64_t>(100.0 * static_cast<double>(done) /
-                                                      static_cast<double>(total_bytes));
+        remaining_bytes == 0
+            ? 100
+            : std::min<std::uint64_t>(99,
+                                      static_cast<std::uint64_t>(100.0 * static_cast<double>(done) /
+                                                                 static_cast<double>(total_bytes)));
     std::string text = fmt::format("{}: {} of {} written back ({}%)", volume, pretty_size(done),
                                    pretty_size(total_bytes), percent);
     if (remaining_bytes == 0 || done == 0 || elapsed_s < kMinElapsed) return text;
@@ -29,6 +32,10 @@ std::string Progress::line(const std::string& volume, std::uint64_t total_bytes,
         elapsed_s * static_cast<double>(remaining_bytes) / static_cast<double>(done);
     return text +
            fmt::format(", {} left", pretty_seconds(static_cast<std::uint64_t>(std::ceil(left))));
+}
+
+Progress::~Progress() {
+    if (terminal_ && !finished_) std::fprintf(stderr, "\n");
 }
 
 void Progress::update(const std::string& volume, std::uint64_t total_bytes,

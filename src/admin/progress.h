@@ -11,6 +11,10 @@ namespace uc::admin {
 class Progress {
 public:
     explicit Progress(bool terminal) : terminal_(terminal) {}
+    // Ends the line of what did not come to its end, so that an error stands on its own.
+    ~Progress();
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
 
     void update(const std::string& volume, std::uint64_t total_bytes,
                 std::uint64_t remaining_bytes);

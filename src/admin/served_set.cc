@@ -32,15 +32,6 @@ Task<Outcome<std::unique_ptr<io::FileDevice>>> open_device(io::UringReactor& rea
     }
 }
 
-// A name that is good as an NBD export, as a file name, and on a terminal.
-std::string plain_name(std::string name) {
-    for (char& c : name) {
-        if (c == '/' || static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '_';
-    }
-    if (name.empty() || name == "." || name == "..") name = "volume";
-    return name;
-}
-
 }  // namespace
 
 ServedSet::ServedSet(core::Env env, io::UringReactor& reactor, const ServeOptions& options,
@@ -70,7 +61,11 @@ Task<Outcome<>> ServedSet::open() {
     }
     set_ = std::move(*opened);
     notes_.insert(notes_.end(), report.notes.begin(), report.notes.end());
-    for (core::SetVolume* volume : set_->volumes()) publish(volume);
+    CO_OK(co_await apply_set_options(nullptr));
+    for (core::SetVolume* volume : set_->volumes()) {
+        publish(volume);
+        CO_OK(co_await apply_set_options(volume));
+    }
 
     const core::AttachMode mode =
         options_.attach ? core::AttachMode::attach : core::AttachMode::known;
@@ -88,7 +83,6 @@ Task<Outcome<>> ServedSet::open() {
                 ? "it HOLDS DIRTY DATA of a device that is missing: name it with --backing"
                 : "add one with 'ubcache attach' or 'create-volume'"));
     }
-    CO_OK(co_await apply_set_options());
     std::vector<frontend::Export> list = exports();
     co_return co_await front_ends_.start(std::move(list));
 }
@@ -119,20 +113,19 @@ Outcome<> ServedSet::check_set_options() {
     return {};
 }
 
-Task<Outcome<>> ServedSet::apply_set_options() {
+// To the set if `volume` is null, else to that volume.
+Task<Outcome<>> ServedSet::apply_set_options(core::SetVolume* volume) {
+    const auto scope = volume != nullptr ? Attribute::Scope::volume : Attribute::Scope::set;
     for (const auto& [attribute, value] : set_options_) {
-        const bool per_volume = attribute->scope == Attribute::Scope::volume;
-        const std::size_t times = per_volume ? volumes_.size() : 1;
-        for (std::size_t i = 0; i < times; ++i) {
-            const AttributeTarget target{set_.get(), per_volume ? volumes_[i].volume : nullptr};
-            Result<void> done = co_await write_attribute(*attribute, target, value);
-            // A volume that lives on the cache alone has no cache mode.
-            const bool has_none = !done && done.error().code == Errc::invalid && per_volume &&
-                                  volumes_[i].volume->flash_only();
-            if (!done && !has_none) {
-                const std::string what = fmt::format("--set-option {}", attribute->name);
-                co_return tl::unexpected(explain(what, done.error()));
-            }
+        if (attribute->scope != scope) continue;
+        const AttributeTarget target{set_.get(), volume};
+        Result<void> done = co_await write_attribute(*attribute, target, value);
+        // A volume that lives on the cache alone has no cache mode.
+        const bool has_none = !done && done.error().code == Errc::invalid && volume != nullptr &&
+                              volume->flash_only();
+        if (!done && !has_none) {
+            const std::string what = fmt::format("--set-option {}", attribute->name);
+            co_return tl::unexpected(explain(what, done.error()));
         }
     }
     co_return Outcome<>();
@@ -142,14 +135,30 @@ Task<Outcome<>> ServedSet::stop() {
     stopping_ = true;
     co_await front_ends_.stop();
     if (!set_) co_return Outcome<>();
+    Outcome<> rest;
+    if (write_back_at_end_) {
+        Outcome<> written = co_await write_back_rest();
+        rest = std::move(written);
+    }
     Result<void> stopped = co_await set_->stop();
     if (!stopped) co_return tl::unexpected(explain(options_.cache, stopped.error()));
+    co_return rest;
+}
+
+Task<Outcome<>> ServedSet::write_back_rest() {
+    for (const ServedVolume& served : volumes_) {
+        if (served.volume->dirty_sectors() == 0 || served.volume->flash_only()) continue;
+        Result<void> written = co_await served.volume->write_back_all();
+        if (!written) co_return tl::unexpected(explain(served.name, written.error()));
+    }
     co_return Outcome<>();
 }
 
 Task<Outcome<std::string>> ServedSet::attach(std::string path) {
     if (stopping_) co_return tl::unexpected(std::string("the daemon is stopping"));
     const std::string* served = devices_.find(path);
+    const ServedVolume* const known = find(served != nullptr ? *served : path);
+    if (known != nullptr && !known->volume->attached()) co_return co_await reattach(*known);
     if (served != nullptr) {
         const bool same_name = std::filesystem::absolute(*served) == path;
         co_return tl::unexpected(path + ": is served already" +
@@ -160,6 +169,15 @@ Task<Outcome<std::string>> ServedSet::attach(std::string path) {
     co_return std::move(added);
 }
 
+Task<Outcome<std::string>> ServedSet::reattach(const ServedVolume& served) {
+    const std::string name = served.name;
+    core::Report report;
+    Result<void> done = co_await set_->reattach(*served.volume, report);
+    for (const std::string& note : report.notes) log(note);
+    if (!done) co_return tl::unexpected(explain(name, done.error(), report));
+    co_return name;
+}
+
 Task<Outcome<std::string>> ServedSet::add_backing(std::string path, core::AttachMode mode) {
     CO_TRY(std::unique_ptr<io::FileDevice> device,
            co_await open_device(reactor_, path, options_.read_only));
@@ -168,6 +186,8 @@ Task<Outcome<std::string>> ServedSet::add_backing(std::string path, core::Attach
     notes_.insert(notes_.end(), report.notes.begin(), report.notes.end());
     if (!added) co_return tl::unexpected(explain(path, added.error(), report));
     backings_.push_back(std::move(device));
+    // Before its write-back begins.
+    CO_OK(co_await apply_set_options(*added));
     publish(*added);
     co_return volumes_.back().name;
 }
@@ -183,18 +203,8 @@ Task<Outcome<std::string>> ServedSet::create_volume(std::uint64_t bytes, std::st
 }
 
 void ServedSet::publish(core::SetVolume* volume) {
-    volumes_.push_back({free_name(plain_name(volume->name())), volume});
+    volumes_.push_back({volume->name(), volume});
     front_ends_.set_exports(exports());
-}
-
-std::string ServedSet::free_name(std::string wanted) const {
-    const auto taken = [this](const std::string& name) {
-        return std::any_of(volumes_.begin(), volumes_.end(),
-                           [&](const ServedVolume& v) { return v.name == name; });
-    };
-    std::string name = wanted;
-    for (int i = 2; taken(name); ++i) name = fmt::format("{}-{}", wanted, i);
-    return name;
 }
 
 std::vector<frontend::Export> ServedSet::exports() const {

@@ -51,6 +51,8 @@ public:
     // the set fail with Errc::stopped; they must have ended before this object is destroyed.
     Task<Outcome<>> stop();
     bool stopping() const { return stopping_; }
+    // stop() then also writes back what the last requests have made dirty.
+    void write_back_at_end() { write_back_at_end_ = true; }
 
     // Both return the new volume's name.
     Task<Outcome<std::string>> attach(std::string path);
@@ -69,14 +71,15 @@ public:
     const std::vector<std::string>& notes() const { return notes_; }
 
 private:
+    Task<Outcome<>> write_back_rest();
     Outcome<> check_devices();
     Task<Outcome<std::string>> add_backing(std::string path, core::AttachMode mode);
     Outcome<> check_set_options();
-    Task<Outcome<>> apply_set_options();
+    Task<Outcome<>> apply_set_options(core::SetVolume* volume);
+    Task<Outcome<std::string>> reattach(const ServedVolume& served);
     void publish(core::SetVolume* volume);
     std::vector<frontend::Export> exports() const;
     void log(const std::string& line);
-    std::string free_name(std::string wanted) const;
 
     core::Env env_;
     io::UringReactor& reactor_;
@@ -91,6 +94,7 @@ private:
     std::vector<std::string> notes_;
     std::vector<std::pair<const Attribute*, AttributeValue>> set_options_;  // checked
     bool stopping_ = false;
+    bool write_back_at_end_ = false;
 };
 
 }  // namespace uc::admin

@@ -73,13 +73,33 @@ json volume_json(const ServedSet& served, const ServedVolume& entry) {
     return out;
 }
 
-json set_json(core::CacheSet& set) {
+// What the volumes that live on the cache alone may grow to.
+std::uint64_t flash_only_size(const ServedSet& served) {
+    std::uint64_t sectors = 0;
+    for (const ServedVolume& entry : served.volumes()) {
+        if (entry.volume->flash_only()) sectors += entry.volume->size_sectors();
+    }
+    return sectors * kSectorBytes;
+}
+
+// All data buckets, whatever they hold now.
+std::uint64_t data_capacity(core::CacheSet& set) {
+    const core::CacheSet::BucketCounts buckets = set.bucket_counts();
+    return (buckets.unused + buckets.clean + buckets.dirty) * set.superblock().bucket_sectors() *
+           kSectorBytes;
+}
+
+json set_json(const ServedSet& served) {
+    core::CacheSet& set = *served.set();
     const core::SetStats s = set.stats();
     const core::CacheSet::BucketCounts buckets = set.bucket_counts();
     json out{{"uuid", set.superblock().set_uuid.to_string()},
              {"cache", set.cache_name()},
              {"bucket_bytes", set.superblock().bucket_sectors() * kSectorBytes},
              {"in_use_percent", set.in_use_percent()},
+             {"flash_only_bytes", flash_only_bytes(served)},
+             {"flash_only_size_bytes", flash_only_size(served)},
+             {"data_capacity_bytes", data_capacity(set)},
              {"failure", set.failure()}};
     out["buckets"] = {{"unused", buckets.unused},
                       {"clean", buckets.clean},
@@ -109,10 +129,28 @@ json status_json(const ServedSet& served) {
     for (const ServedVolume& entry : served.volumes()) {
         volumes.push_back(volume_json(served, entry));
     }
-    json out{{"set", set_json(*served.set())}};
+    json out{{"set", set_json(served)}};
     out["volumes"] = std::move(volumes);
     out["notes"] = served.notes();
     return out;
+}
+
+std::uint64_t flash_only_bytes(const ServedSet& served) {
+    std::uint64_t sectors = 0;
+    for (const ServedVolume& entry : served.volumes()) {
+        if (entry.volume->flash_only()) sectors += entry.volume->dirty_sectors();
+    }
+    return sectors * kSectorBytes;
+}
+
+std::string overcommit_note(const ServedSet& served) {
+    const std::uint64_t promised = flash_only_size(served);
+    const std::uint64_t possible = data_capacity(*served.set());
+    if (promised <= possible) return {};
+    return fmt::format(
+        "note: the volumes that live on the cache device alone may grow to {}, but it can hold {} "
+        "at most; when it is full, writes to them fail",
+        pretty_size(promised), pretty_size(possible));
 }
 
 std::string volume_line(const ServedSet& served, const ServedVolume& entry) {

@@ -16,4 +16,9 @@ std::string status_text(const nlohmann::json& status);
 // One line when a volume comes into service: name, size, how to connect.
 std::string volume_line(const ServedSet& served, const ServedVolume& volume);
 
+// What the volumes that live on the cache device alone hold; no flush writes that anywhere.
+std::uint64_t flash_only_bytes(const ServedSet& served);
+// One line if those volumes were promised more than the cache device can hold, else empty.
+std::string overcommit_note(const ServedSet& served);
+
 }  // namespace uc::admin

@@ -66,8 +66,16 @@ std::string set_text(const json& set) {
     std::string out = fmt::format("cache set {}\n", word(set, "uuid"));
     out += fmt::format("  cache device  {}, {} buckets of {}\n", word(set, "cache"), all,
                        pretty_size(number(set, "bucket_bytes")));
-    out += fmt::format("  buckets       {}% unused, {}% clean data, {}% dirty data, {}% metadata\n",
-                       percent(unused), percent(clean), percent(dirty), percent(meta));
+    // The engine files what lives in the cache alone under dirty: neither may be dropped.
+    const std::uint64_t promised = number(set, "flash_only_size_bytes");
+    out += fmt::format("  buckets       {}% unused, {}% clean data, {}% {}, {}% metadata\n",
+                       percent(unused), percent(clean), percent(dirty),
+                       promised == 0 ? "dirty data" : "dirty data or of cache-only volumes",
+                       percent(meta));
+    if (promised > number(set, "data_capacity_bytes")) {
+        out += fmt::format("  overcommitted cache-only volumes may grow to {}, {} can be held\n",
+                           pretty_size(promised), pretty_size(number(set, "data_capacity_bytes")));
+    }
     if (!word(set, "failure").empty()) {
         out += fmt::format("  FAILED        {}\n", word(set, "failure"));
     }
@@ -109,7 +117,10 @@ std::string volume_text(const json& volume) {
     out += fmt::format("  size          {}, {}\n", pretty_size(number(volume, "size_bytes")),
                        flash_only ? std::string("lives on the cache device alone")
                                   : "on " + word(volume, "backing"));
-    if (!flash_only) {
+    if (flash_only) {
+        out += fmt::format("  data          {} in the cache, which is its only place\n",
+                           pretty_size(number(volume, "dirty_bytes")));
+    } else {
         out += fmt::format("  cache         mode {}, state {}\n", word(volume, "cache_mode"),
                            word(volume, "state"));
         out += fmt::format("  dirty data    {} in the cache only, not yet on the backing device\n",

@@ -149,9 +149,13 @@ Task<Result<void>> CachedVolume::write_back_all() {
     if (read_only()) co_return fail(Errc::read_only, "the set is open for reading only");
     // Else somebody who writes as fast as we do would keep us here.
     pause_dirtying();
-    const Result<void> drained = co_await writeback_->drain();
+    const Result<void> done = co_await write_back_dirty();
     resume_dirtying();
-    CO_OK(drained);
+    co_return done;
+}
+
+Task<Result<void>> CachedVolume::write_back_dirty() {
+    CO_OK(co_await writeback_->drain());
     co_await become_clean();
     co_return co_await flush_backing();
 }

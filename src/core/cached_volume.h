@@ -212,6 +212,8 @@ private:
     bool wants_writeback(const WriteOp& op, Reason reason, const index::Overlap& overlap) const;
     void keep_for_cache(const WriteOp& op);
 
+    Task<Result<void>> write_back_dirty();
+
     // flush.cc
     Task<Result<void>> ensure_dirty_state();
     Task<void> become_clean();

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -9,71 +10,8 @@ import time
 import unittest
 
 import support
-from support import ScratchTest, run, ubcache
-
-MIB = 1 << 20
-PATIENCE = 30  # seconds; only reached if something is broken
-
-
-def qemu_io(uri, *commands):
-    arguments = [word for command in commands for word in ("-c", command)]
-    result = run("qemu-io", "-f", "raw", *arguments, uri)
-    output = result.stdout + result.stderr
-    if result.returncode != 0 or b"rror" in output or b"failed" in output:
-        raise AssertionError(output.decode())
-
-
-class DaemonTest(ScratchTest):
-    """A set of one cache and one backing image; start() serves it."""
-
-    make_options = ("--writeback", "-l", "home")
-
-    def setUp(self):
-        super().setUp()
-        self.image("ssd", 64 * MIB)
-        self.image("disk", 128 * MIB)
-        made = ubcache("make", "-C", "ssd", "-B", "disk", *self.make_options, cwd=self.dir)
-        self.assertEqual(made.returncode, 0, made.stderr)
-        self.control = self.path("control.sock")
-        self.uri = "nbd+unix:///home?socket=" + self.path("nbd.sock")
-        self.daemon = None
-
-    def start(self, *options, backing=("disk",), env=None):
-        command = [support.UBCACHE, "serve", "--cache", "ssd", "--control", self.control]
-        for name in backing:
-            command += ["--backing", name]
-        self.daemon = subprocess.Popen(command + list(options), cwd=self.dir, text=True,
-                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                       env={**os.environ, **(env or {})})
-        self.addCleanup(self.kill, self.daemon)
-        said = []
-        for line in self.daemon.stdout:
-            said.append(line)
-            if line.startswith("ready"):
-                return "".join(said)
-        raise AssertionError("the daemon did not start: " + "".join(said))
-
-    @staticmethod
-    def kill(daemon):
-        if daemon.poll() is None:
-            daemon.kill()
-        daemon.wait()
-        daemon.stdout.close()
-
-    def ask(self, command, *arguments, code=0):
-        result = ubcache(command, "--control", self.control, *arguments, cwd=self.dir)
-        self.assertEqual(result.returncode, code, result.stderr.decode())
-        return result.stdout.decode() if code == 0 else result.stderr.decode()
-
-    def status(self):
-        return json.loads(self.ask("status", "--json"))
-
-    def volume(self):
-        return self.status()["volumes"][0]
-
-    def ended(self):
-        return self.daemon.wait(PATIENCE)
-
+from served import MIB, PATIENCE, DaemonTest, qemu_io
+from support import run, ubcache
 
 @unittest.skipUnless(support.real("qemu-io"), "qemu-io is not installed")
 class Serving(DaemonTest):
@@ -132,6 +70,39 @@ class Serving(DaemonTest):
         self.assertGreaterEqual(sum(stats["write_reasons"].values()), 1)
         self.assertIn("went through the cache", self.ask("status"))
 
+    def test_progress_does_not_claim_what_failed(self):
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (96 * MIB, 96 * MIB))
+        self.start(before_exec=small_files)
+        self.ask("set", "writeback_running=0")
+        qemu_io(self.uri, "write -P 1 1M 64k", "write -P 2 100M 64k", "flush")
+        failed = ubcache("flush", "--control", self.control, cwd=self.dir)
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn(b"ubcache flush: home: some dirty data could not be written", failed.stderr)
+        self.assertNotIn(b"100%", failed.stderr)
+        self.assertEqual(failed.stdout, b"")
+        self.assertEqual(self.volume()["dirty_bytes"], 64 << 10)
+        self.assertEqual(self.ask("stop").strip(), "stopped")
+
+    def test_what_is_refused_at_once_shows_no_progress(self):
+        self.start()
+        self.ask("set", "writeback_running=0")
+        qemu_io(self.uri, "write -P 1 1M 64k", "flush")
+        self.ask("stop")
+        self.ended()
+        self.start("--read-only")
+        for command in (["flush"], ["flush", "home"], ["detach", "home"], ["stop", "--flush"]):
+            refused = ubcache(*command, "--control", self.control, cwd=self.dir)
+            self.assert_one_line_error(refused, "home: the set is served read-only")
+        self.ask("stop")
+        self.ended()
+        self.start()
+        self.ask("detach", "home")
+        refused = ubcache("detach", "home", "--control", self.control, cwd=self.dir)
+        self.assert_one_line_error(refused, "home: is not attached")
+        flushed = ubcache("flush", "home", "--control", self.control, cwd=self.dir)
+        self.assertEqual((flushed.returncode, flushed.stderr), (0, b""))
 
     def test_stop_does_not_wait_for_a_flush(self):
         self.start()
@@ -150,13 +121,34 @@ class Serving(DaemonTest):
         line = self.ask("create-volume", "8M", "--label", "scratch")
         self.assertIn("scratch: 8 MiB", line)
         self.assertIn("cannot be detached", self.ask("detach", "scratch", code=1))
+        self.assertIn("nowhere to write it back to", self.ask("flush", "scratch", code=1))
         uri = self.uri.replace("home", "scratch")
         qemu_io(uri, "write -P 9 1M 1M", "flush")
+        said = self.ask("flush")
+        self.assertIn("all data that was dirty is on the backing devices", said)
+        self.assertIn("1 MiB of cache-only volumes stay where they live", said)
+        self.assertEqual(json.loads(self.ask("flush", "--json"))["flash_only_bytes"], MIB)
+        self.assertEqual(self.status()["set"]["flash_only_bytes"], MIB)
+        self.assertIn("1 MiB in the cache, which is its only place", self.ask("status"))
+        self.assertIn("dirty data or of cache-only volumes", self.ask("status"))
         self.ask("stop")
         self.ended()
         self.start(backing=())
         qemu_io(uri, "read -P 9 1M 1M", "read -P 0 4M 1M")
         self.assertTrue(self.volume()["flash_only"])
+
+    def test_a_volume_larger_than_the_cache_is_noted(self):
+        self.start()
+        self.assertNotIn("note", self.ask("create-volume", "8M", "--label", "small"))
+        self.assertNotIn("overcommitted", self.ask("status"))
+        said = self.ask("create-volume", "1G", "--label", "large")
+        self.assertIn("may grow to 1.0 GiB, but it can hold 6", said)
+        self.assertIn("overcommitted cache-only volumes may grow to 1.0 GiB", self.ask("status"))
+        facts = self.status()["set"]
+        self.assertEqual(facts["flash_only_size_bytes"], (1 << 30) + 8 * MIB)
+        self.assertLess(facts["data_capacity_bytes"], 64 * MIB)
+        notes = json.loads(self.ask("create-volume", "1M", "--json"))["notes"]
+        self.assertIn("may grow to", notes[0])
 
     def test_serves_over_tcp_on_the_loopback_interface(self):
         said = self.start("--nbd", "localhost:0")
@@ -165,83 +157,6 @@ class Serving(DaemonTest):
         refused = ubcache("serve", "--cache", "ssd", "--backing", "disk", "--nbd", "0.0.0.0:0",
                           "--control", self.path("other.sock"), cwd=self.dir)
         self.assert_one_line_error(refused)
-
-
-class Paths(DaemonTest):
-    def test_missing_directories_are_named_and_not_made(self):
-        for option, value in (("--nbd", "unix:no/where/nbd.sock"), ("--fuse", "no/where/mnt"),
-                              ("--control", "no/where/c.sock")):
-            refused = ubcache("serve", "--cache", "ssd", "--backing", "disk", "--control",
-                              self.control, option, value, cwd=self.dir)
-            if option == "--control":
-                refused = ubcache("serve", "--cache", "ssd", option, value, cwd=self.dir)
-            self.assert_one_line_error(refused, f"{option} {value}: the directory no/where does not "
-                                       "exist; create it first")
-        refused = ubcache("serve", "--cache", "ssd", "--control", "ssd/c.sock", cwd=self.dir)
-        self.assert_one_line_error(refused, "--control ssd/c.sock: ssd is not a directory")
-        self.assertFalse(os.path.exists(self.path("no")))
-
-    def test_a_removed_control_socket_comes_back(self):
-        self.start()
-        for _ in range(2):
-            os.unlink(self.control)
-            self.assertIn("control socket was removed by somebody; it is there again",
-                          self.daemon.stdout.readline())
-            self.assertEqual(self.volume()["name"], "home")
-        self.ask("stop")
-        self.assertEqual(self.ended(), 0)
-        self.assertFalse(os.path.exists(self.control))
-
-    def test_another_daemon_at_the_path_of_the_control_socket_is_left_alone(self):
-        self.start()
-        first = self.daemon
-        os.unlink(self.control)
-        self.image("c2", 64 * MIB)
-        ubcache("make", "-C", "c2", cwd=self.dir)
-        with socket.socket(socket.AF_UNIX) as other:
-            other.bind(self.control)
-            other.listen(20)
-            self.assertIn("cannot be made anew yet", first.stdout.readline())
-            first.send_signal(signal.SIGTERM)
-            self.assertEqual(first.wait(PATIENCE), 0)
-            self.assertTrue(os.path.exists(self.control))
-
-
-@unittest.skipUnless(os.path.exists("/dev/fuse") and os.geteuid() == 0, "no FUSE, or not root")
-class Files(DaemonTest):
-    def test_volumes_appear_as_files(self):
-        said = self.start("--fuse", self.path("mnt"))
-        self.addCleanup(run, "umount", "-lq", self.path("mnt"))
-        self.assertIn("file " + self.path("mnt/home"), said)
-        with open(self.path("mnt/home"), "r+b") as file:
-            file.seek(MIB)
-            file.write(b"\x77" * 4096)
-            os.fsync(file.fileno())
-        self.ask("stop", "--flush")
-        self.assertEqual(self.ended(), 0)
-        self.assertEqual(self.bytes_of("disk")[8192 + MIB:][:4096], b"\x77" * 4096)
-
-    def test_a_directory_with_something_in_it_is_not_hidden(self):
-        os.mkdir(self.path("full"))
-        self.image("full/precious", 10)
-        refused = ubcache("serve", "--cache", "ssd", "--control", self.control, "--fuse", "full",
-                          cwd=self.dir)
-        self.assert_one_line_error(refused, "--fuse: full: the directory is not empty")
-
-    def test_unmounting_under_the_daemon_ends_the_files_and_nothing_else(self):
-        self.start("--fuse", "mnt", "--nbd", "unix:" + self.path("nbd.sock"))
-        self.addCleanup(run, "umount", "-lq", self.path("mnt"))
-        self.assertEqual(self.volume()["file"], "mnt/home")
-        self.assertEqual(run("umount", self.path("mnt")).returncode, 0)
-        self.assertIn("mnt: was unmounted by somebody", self.daemon.stdout.readline())
-        status = self.status()
-        self.assertEqual(status["volumes"][0]["file"], "")
-        self.assertIn("was unmounted", status["notes"][-1])
-        self.assertNotIn("mnt", self.ask("status"))
-        if support.real("qemu-io"):
-            qemu_io(self.uri, "write -P 5 0 4k", "read -P 5 0 4k")
-        self.ask("stop")
-        self.assertEqual(self.ended(), 0)
 
 
 class SeveralBackingDevices(DaemonTest):
