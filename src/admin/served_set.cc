@@ -115,9 +115,9 @@ Outcome<> ServedSet::check_set_options() {
 
 // To the set if `volume` is null, else to that volume.
 Task<Outcome<>> ServedSet::apply_set_options(core::SetVolume* volume) {
-    const auto scope = volume != nullptr ? Attribute::Scope::volume : Attribute::Scope::set;
     for (const auto& [attribute, value] : set_options_) {
-        if (attribute->scope != scope) continue;
+        const bool per_volume = attribute->scope == Attribute::Scope::volume;
+        if (per_volume != (volume != nullptr)) continue;
         const AttributeTarget target{set_.get(), volume};
         Result<void> done = co_await write_attribute(*attribute, target, value);
         // A volume that lives on the cache alone has no cache mode.

@@ -231,7 +231,10 @@ class Administration(DaemonTest):
                          ["writearound"])
 
     def test_set_options_at_the_start(self):
-        self.start("--set-option", "sequential_cutoff=0", "--set-option", "journal_delay_ms=10")
+        self.start("--set-option", "sequential_cutoff=0", "--set-option", "journal_delay_ms=10",
+                   "--set-option", "cache_replacement_policy=fifo")
+        self.assertEqual(self.status()["set"]["cache_attributes"]["cache_replacement_policy"],
+                         "lru [fifo] random")
         self.assertEqual(self.volume()["attributes"]["sequential_cutoff"], "0.0k")
         self.assertEqual(self.status()["set"]["attributes"]["journal_delay_ms"], "10")
 
