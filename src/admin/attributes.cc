@@ -10,6 +10,7 @@
 
 #include "admin/label_text.h"
 #include "admin/size_text.h"
+#include "admin/suggestion.h"
 
 namespace uc::admin {
 
@@ -268,6 +269,15 @@ const Attribute* find_attribute(std::string_view name) {
         if (attribute.name == name) return &attribute;
     }
     return nullptr;
+}
+
+std::string no_attribute(std::string_view name) {
+    std::vector<std::string> settable;
+    for (const Attribute& attribute : kTable) {
+        if (attribute.writable()) settable.emplace_back(attribute.name);
+    }
+    return fmt::format("{}: no attribute that can be set{}", name,
+                       did_you_mean(near_words(name, settable)));
 }
 
 std::string format_value(const Attribute& attribute, const AttributeValue& value) {

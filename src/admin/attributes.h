@@ -56,6 +56,8 @@ struct Attribute {
 std::span<const Attribute> attributes();
 // Null if there is none of that name.
 const Attribute* find_attribute(std::string_view name);
+// "cache_mod: no attribute that can be set; did you mean cache_mode?"
+std::string no_attribute(std::string_view name);
 
 // As in sysfs, without the newline.
 std::string format_value(const Attribute& attribute, const AttributeValue& value);

@@ -14,6 +14,7 @@
 #include "admin/client_commands.h"
 #include "admin/control_client.h"
 #include "admin/daemon.h"
+#include "admin/endpoint.h"
 #include "admin/show_command.h"
 #include "admin/suggestion.h"
 
@@ -54,6 +55,10 @@ int serve(Parsed& parsed) {
                                        text + ": write KEY=VALUE, e.g. sequential_cutoff=0");
         }
         options.set_options.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    }
+    const Outcome<Endpoint> endpoint = parse_endpoint(options.front_ends.nbd);
+    if (!options.front_ends.nbd.empty() && !endpoint) {
+        throw CLI::ValidationError(endpoint.error());
     }
     if (options.front_ends.nbd.empty() && options.front_ends.fuse.empty()) {
         const std::filesystem::path control(options.control);
@@ -173,12 +178,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 int unknown_command(const std::string& word, const std::vector<std::string>& names) {
-    std::string meant;
-    for (const std::string& name : near_words(word, names)) {
-        meant += (meant.empty() ? "" : " or ") + name;
-    }
-    if (!meant.empty()) meant = fmt::format("; did you mean {}?", meant);
-    return complain(fmt::format("unknown command {}{} (see ubcache --help)", word, meant));
+    return complain(fmt::format("unknown command {}{} (see ubcache --help)", word,
+                                did_you_mean(near_words(word, names))));
 }
 
 // What was wrong with the words of `command` (empty: before any command).

@@ -79,7 +79,7 @@ Outcome<Assignments> checked_assignments(const json& values) {
     for (const auto& [name, value] : values.items()) {
         const Attribute* attribute = find_attribute(name);
         if (attribute == nullptr || !attribute->writable()) {
-            return tl::unexpected(fmt::format("{}: no attribute that can be set", name));
+            return tl::unexpected(no_attribute(name));
         }
         Outcome<AttributeValue> parsed = parse_value(*attribute, text_member(values, name.c_str()));
         if (!parsed) return tl::unexpected(fmt::format("{}: {}", name, parsed.error()));
@@ -237,7 +237,7 @@ ControlRequests::Answer ControlRequests::create_volume(const json& request) {
     const bool sound = size != request.end() && size->is_number_unsigned();
     const std::uint64_t bytes = sound ? size->get<std::uint64_t>() : 0;
     if (bytes < kSectorBytes) {
-        co_return tl::unexpected(std::string("create-volume: the size must be 512 bytes or more"));
+        co_return tl::unexpected(std::string("the size must be 512 bytes or more"));
     }
     const std::string label = text_member(request, "label");
     CO_OK(check_label(label));
@@ -253,7 +253,7 @@ ControlRequests::Answer ControlRequests::create_volume(const json& request) {
 
 ControlRequests::Answer ControlRequests::collect_garbage() {
     Result<void> done = co_await served_.set()->collect_garbage();
-    if (!done) co_return tl::unexpected(explain("gc", done.error()));
+    if (!done) co_return tl::unexpected(explain("garbage collection", done.error()));
     co_return result_with_count("unused_buckets", served_.set()->bucket_counts().unused);
 }
 

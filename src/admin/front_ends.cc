@@ -6,11 +6,32 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "admin/busy_retry.h"
 
 namespace uc::admin {
+
+namespace {
+
+// Labels may have any characters; the ones that stand for themselves in a URI are few.
+std::string uri_text(std::string_view text) {
+    std::string out;
+    for (const char c : text) {
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        const bool plain = letter || (c >= '0' && c <= '9') ||
+                           std::string_view("-._~/").find(c) != std::string_view::npos;
+        if (plain) {
+            out += c;
+        } else {
+            out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+        }
+    }
+    return out;
+}
+
+}  // namespace
 
 FrontEnds::FrontEnds(async::Executor& executor, io::UringReactor& reactor,
                      const FrontEndOptions& options, Log log)
@@ -127,18 +148,23 @@ Task<void> FrontEnds::watch_fuse(Task<void> serving) {
                      options_.fuse, nbd_ ? "; NBD goes on" : " and nowhere else"));
 }
 
+// Clients have other working directories than ours, so they get absolute paths.
+std::string FrontEnds::nbd_socket() const {
+    const Outcome<Endpoint> endpoint = parse_endpoint(options_.nbd);
+    if (!endpoint || endpoint->path.empty()) return {};
+    return std::filesystem::absolute(endpoint->path).lexically_normal().string();
+}
+
 std::string FrontEnds::nbd_uri(const std::string& name) const {
     if (!nbd_) return {};
-    std::string uri = nbd_->address();
-    const std::size_t query = uri.find('?');
-    std::string path = uri.substr(0, query);
-    if (path.empty() || path.back() != '/') path += '/';
-    path += name;
-    return query == std::string::npos ? path : path + uri.substr(query);
+    const std::string socket = nbd_socket();
+    if (!socket.empty()) return "nbd+unix:///" + uri_text(name) + "?socket=" + uri_text(socket);
+    return nbd_->address() + "/" + uri_text(name);
 }
 
 std::string FrontEnds::file_path(const std::string& name) const {
-    return fuse_ ? (std::filesystem::path(options_.fuse) / name).string() : std::string();
+    if (!fuse_) return {};
+    return (std::filesystem::absolute(options_.fuse) / name).lexically_normal().string();
 }
 
 }  // namespace uc::admin

@@ -50,6 +50,7 @@ private:
     Outcome<> make_fuse_directory() const;
     Result<std::unique_ptr<frontend::NbdServer>> listen(const Endpoint& endpoint);
     Task<void> watch_fuse(Task<void> serving);
+    std::string nbd_socket() const;
 
     async::Executor& executor_;
     io::UringReactor& reactor_;

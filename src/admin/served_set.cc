@@ -9,6 +9,7 @@
 #include "admin/busy_retry.h"
 #include "admin/format.h"
 #include "admin/label_text.h"
+#include "admin/memory_allowance.h"
 
 namespace uc::admin {
 
@@ -50,6 +51,8 @@ Task<Outcome<>> ServedSet::open() {
     CO_TRY(cache_, co_await open_device(reactor_, options_.cache, options_.read_only));
     core::SetOptions set_options;
     set_options.read_only = options_.read_only;
+    set_options.node_cache_bytes =
+        node_cache_limit(set_options.node_cache_bytes, memory_allowance());
     core::Report report;
     Result<std::unique_ptr<core::CacheSet>> opened =
         co_await core::CacheSet::open(env_, *cache_, set_options, report);
@@ -100,8 +103,7 @@ Outcome<> ServedSet::check_set_options() {
     for (const auto& [name, text] : options_.set_options) {
         const Attribute* attribute = find_attribute(name);
         if (attribute == nullptr || !attribute->writable()) {
-            return tl::unexpected(
-                fmt::format("--set-option {}: no attribute that can be set", name));
+            return tl::unexpected(fmt::format("--set-option {}", no_attribute(name)));
         }
         Outcome<AttributeValue> value = parse_value(*attribute, text);
         if (!value) {
@@ -197,7 +199,7 @@ Task<Outcome<std::string>> ServedSet::create_volume(std::uint64_t bytes, std::st
     const std::uint64_t sectors = bytes / kSectorBytes;
     Result<core::SetVolume*> created =
         co_await set_->create_flash_volume(sectors, std::move(label));
-    if (!created) co_return tl::unexpected(explain("create-volume", created.error()));
+    if (!created) co_return tl::unexpected(explain("the new volume", created.error()));
     publish(*created);
     co_return volumes_.back().name;
 }

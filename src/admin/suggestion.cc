@@ -54,4 +54,12 @@ std::vector<std::string> near_words(std::string_view word, std::span<const std::
     return near;
 }
 
+std::string did_you_mean(const std::vector<std::string>& words) {
+    constexpr std::size_t kMost = 3;
+    if (words.empty() || words.size() > kMost) return {};
+    std::string text = "; did you mean " + words.front();
+    for (std::size_t i = 1; i < words.size(); ++i) text += " or " + words[i];
+    return text + "?";
+}
+
 }  // namespace uc::admin

@@ -27,5 +27,12 @@ TEST(Suggestion, IsSilentWhenNothingIsNear) {
     EXPECT_TRUE(near_words(std::string(1000, 's'), kCommands).empty());
 }
 
+TEST(Suggestion, IsWordedAsAQuestionIfThereAreFew) {
+    EXPECT_EQ(did_you_mean({}), "");
+    EXPECT_EQ(did_you_mean({"stop"}), "; did you mean stop?");
+    EXPECT_EQ(did_you_mean({"status", "stop"}), "; did you mean status or stop?");
+    EXPECT_EQ(did_you_mean({"a", "b", "c", "d"}), "");
+}
+
 }  // namespace
 }  // namespace uc::admin

@@ -118,6 +118,8 @@ class Serving(DaemonTest):
 
     def test_volumes_that_live_on_the_cache_alone(self):
         self.start()
+        self.assertEqual(self.ask("create-volume", "0", code=1),
+                         "ubcache create-volume: the size must be 512 bytes or more\n")
         line = self.ask("create-volume", "8M", "--label", "scratch")
         self.assertIn("scratch: 8 MiB", line)
         self.assertIn("cannot be detached", self.ask("detach", "scratch", code=1))
@@ -192,6 +194,7 @@ class Administration(DaemonTest):
         self.assertIn("writethrough, writeback, writearound or none", refused)
         self.assertEqual(self.volume()["attributes"]["writeback_percent"], "20")
         self.assertIn("no attribute", self.ask("set", "bogus=1", code=1))
+        self.assertIn("did you mean cache_mode?", self.ask("set", "cachemode=none", code=1))
         self.assertIn("KEY=VALUE", self.ask("set", "cache_mode", code=2))
         self.assertIn("there are: home", self.ask("set", "label=x", "--volume", "y", code=1))
 
@@ -292,7 +295,8 @@ class Refusals(DaemonTest):
         self.assert_one_line_error(self.serve("--cache", "blank", "--backing", "disk"), "blank")
         self.assert_one_line_error(self.serve("--cache", "ssd", "--backing", "blank"), "blank")
         self.assert_one_line_error(
-            self.serve("--cache", "ssd", "--backing", "disk", "--nbd", "somewhere"), "HOST:PORT")
+            self.serve("--cache", "ssd", "--backing", "disk", "--nbd", "somewhere"),
+            "ubcache: serve: --nbd somewhere: use unix:PATH or HOST:PORT", code=2)
         self.assertEqual(self.serve("--backing", "disk").returncode, 2)
 
     def test_the_same_device_twice_is_called_that(self):

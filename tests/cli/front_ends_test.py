@@ -54,6 +54,14 @@ class Paths(DaemonTest):
         self.assert_one_line_error(refused, "--control ssd/c.sock: ssd is not a directory")
         self.assertFalse(os.path.exists(self.path("no")))
 
+    @unittest.skipUnless(support.real("qemu-io"), "qemu-io is not installed")
+    def test_what_clients_are_told_can_be_used_from_anywhere(self):
+        self.start("--nbd", "unix:a b.sock")
+        line = self.ask("create-volume", "1M", "--label", "50% of a?b #1")
+        uri = line.split()[-1]
+        self.assertIn("/50%25%20of%20a%3Fb%20%231?socket=" + self.dir, uri)
+        qemu_io(uri, "write -P 6 0 4k", "read -P 6 0 4k")
+
     def test_a_removed_control_socket_comes_back(self):
         self.start()
         for _ in range(2):
@@ -122,7 +130,7 @@ class Files(DaemonTest):
     def test_unmounting_under_the_daemon_ends_the_files_and_nothing_else(self):
         self.start("--fuse", "mnt", "--nbd", "unix:" + self.path("nbd.sock"))
         self.addCleanup(run, "umount", "-lq", self.path("mnt"))
-        self.assertEqual(self.volume()["file"], "mnt/home")
+        self.assertEqual(self.volume()["file"], self.path("mnt/home"))
         self.assertEqual(run("umount", self.path("mnt")).returncode, 0)
         self.assertIn("mnt: was unmounted by somebody", self.daemon.stdout.readline())
         status = self.status()
