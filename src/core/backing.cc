@@ -87,23 +87,31 @@ bool Backing::durable(std::uint64_t from, std::uint64_t to) const {
         const auto it = chunks.lower_bound(from / kChunk);
         return it != chunks.end() && *it <= (to - 1) / kChunk;
     };
-    return !touched(since_flush_) &&
-           std::ranges::none_of(flushing_, [&](const Flushing& f) { return touched(f.chunks); });
+    return !touched(since_flush_) && !touched(flushing_);
 }
 
+// One at a time, and everybody who waits meanwhile shares the next one: a failure is then never
+// hidden by another flush that was under way beside it and succeeded.
 Task<Result<void>> Backing::flush() {
-    const std::uint64_t number = ++started_;
-    if (!needs_flush()) {
-        done_ = std::max(done_, number);
+    const std::uint64_t wanted = next_flush();
+    co_await flush_lock_.lock();
+    const async::Mutex::Guard guard(flush_lock_);
+    if (done_ >= wanted || !needs_flush()) {
+        done_ = std::max(done_, wanted);
+        started_ = std::max(started_, wanted);
         co_return Result<void>{};
     }
-    flushing_.push_back(Flushing{number, std::exchange(since_flush_, {})});
+    const std::uint64_t number = ++started_;
+    for (const std::uint64_t chunk : std::exchange(since_flush_, {})) flushing_.insert(chunk);
+    const bool user = std::exchange(user_since_flush_, false);
     const Result<void> flushed = co_await device_.flush();
-    CO_OK(flushed);
-    done_ = std::max(done_, number);
-    // A flush covers everything written before it was submitted, hence all earlier numbers.
-    while (!flushing_.empty() && flushing_.front().number <= number) flushing_.pop_front();
-    co_return Result<void>{};
+    if (flushed) {
+        done_ = std::max(done_, number);
+        flushing_.clear();
+    } else {
+        loss_ |= user;
+    }
+    co_return flushed;
 }
 
 }  // namespace uc::core

@@ -4,7 +4,7 @@
 #include <absl/container/btree_set.h>
 
 #include <cstdint>
-#include <deque>
+#include <utility>
 
 #include "async/sync.h"
 #include "async/task.h"
@@ -44,11 +44,20 @@ public:
 
     // Sectors [from, to) of the device were written and are not known to be durable.
     void wrote(std::uint64_t from, std::uint64_t to);
+    // The same, and somebody was told that the write is done and relies on a later flush.
+    void wrote_for_user(std::uint64_t from, std::uint64_t to) {
+        wrote(from, to);
+        user_since_flush_ = true;
+    }
     // No part of the range was written since the last flush that covers it.
     bool durable(std::uint64_t from, std::uint64_t to) const;
     bool needs_flush() const { return !since_flush_.empty() || !flushing_.empty(); }
-    // Flushes; nothing to do if nothing was written.
+    // Flushes; nothing to do if nothing was written. Callers at the same time share one. After a
+    // failure a later flush may succeed although the device has dropped what it could not write:
+    // see take_loss().
     Task<Result<void>> flush();
+    // A flush failed since the last call that users' writes relied on, whoever asked for it.
+    bool take_loss() { return std::exchange(loss_, false); }
     // A number that a flush started from now on will have or exceed, and the highest one completed:
     // what was written before next_flush() was read is durable when done_flush() has reached it.
     std::uint64_t next_flush() const { return started_ + 1; }
@@ -58,17 +67,16 @@ private:
     Task<Result<void>> change_set(ondisk::Uuid set, ondisk::BackingState state);
 
     using Chunks = absl::btree_set<std::uint64_t>;  // of 1 MiB
-    struct Flushing {
-        std::uint64_t number;
-        Chunks chunks;
-    };
 
     io::BlockDevice& device_;
     ondisk::Superblock superblock_;
     ondisk::BackingState state_;
     async::Mutex superblock_lock_;
     Chunks since_flush_;
-    std::deque<Flushing> flushing_;
+    bool user_since_flush_ = false;
+    bool loss_ = false;
+    Chunks flushing_;  // what a flush under way covers, or one that failed should have
+    async::Mutex flush_lock_;
     std::uint64_t started_ = 0;
     std::uint64_t done_ = 0;
 };

@@ -63,6 +63,11 @@ void Fills::release(Fill& fill) {
     fill.unlink();
 }
 
+void Fills::flush_failed() {
+    cancel(0, ~std::uint64_t{0});
+    give_way();
+}
+
 void Fills::give_way() {
     for (const auto& fill : deferred_) release(*fill);
     deferred_.clear();
@@ -156,9 +161,11 @@ Task<void> Fills::committer() {
             return fill->needs_flush > backing_.done_flush();
         });
         if (waiting) {
-            // If the flush fails the fills stay where they are; reads go to the backing device.
             const Result<void> flushed = co_await backing_.flush();
-            if (!flushed) continue;
+            if (!flushed) {
+                flush_failed();
+                continue;
+            }
         }
         co_await commit_ready();
     }

@@ -55,6 +55,9 @@ public:
     void give_way();
     // A backing flush was done: what waited for it may go on.
     void flushed() { wake_.notify(); }
+    // It failed: the backing device may have dropped what was to become durable, so nothing that is
+    // under way may enter the index.
+    void flush_failed();
 
 private:
     Task<void> store(std::unique_ptr<Fill> fill);

@@ -29,7 +29,11 @@ Task<Result<void>> CachedVolume::flush_journal() {
 
 Task<Result<void>> CachedVolume::flush_backing() {
     const Result<void> flushed = co_await backing_->flush();
-    if (flushed && fills_) fills_->flushed();
+    if (flushed) {
+        fills_->flushed();
+    } else {
+        fills_->flush_failed();
+    }
     co_return flushed;
 }
 
@@ -45,11 +49,10 @@ Task<Result<void>> CachedVolume::flush() {
     const InFlight counted(*this);
     ++stats_.flushes;
     if (read_only()) co_return Result<void>{};
-    if (!attached_) co_return co_await backing_->flush();
     if (!backing_) co_return co_await flush_journal();
     Result<void> journal;
     async::TaskGroup group(services_.executor);
-    const bool journal_lags = services_.journal.durable_seq() < flush_seq_;
+    const bool journal_lags = attached_ && services_.journal.durable_seq() < flush_seq_;
     if (journal_lags) group.spawn(flush_aside(flush_journal(), journal));
     const Result<void> backing = co_await flush_backing();
     co_await group.drained();
@@ -57,6 +60,11 @@ Task<Result<void>> CachedVolume::flush() {
         CO_OK(co_await leave_failed_set());
     } else {
         CO_OK(journal);
+    }
+    const bool lost = backing_->take_loss();
+    if (backing && lost) {
+        // In the background, where nobody was there to be told.
+        co_return fail(Errc::data_lost, "an earlier flush of the backing device failed");
     }
     co_return backing;
 }

@@ -142,7 +142,7 @@ Task<Result<void>> CachedVolume::send(const WriteOp& op, bool fua) {
 Task<Result<void>> CachedVolume::issue_to_backing(const WriteOp& op, bool fua) {
     const Result<void> done = co_await send(op, fua);
     // Even a failed or durable write may have left something in the device's cache.
-    if (!done || !fua) backing_->wrote(op.from, op.to);
+    if (!done || !fua) backing_->wrote_for_user(op.from, op.to);
     co_return done;
 }
 

@@ -75,9 +75,12 @@ Task<Result<void>> Writeback::drain() {
     Result<void> result;
     std::uint64_t fruitless = 0;
     while (dirty() && result && fruitless < 2 && !stopping_) {
+        const std::uint64_t before = parts_.table.dirty_sectors(parts_.inode);
         const Result<std::uint64_t> done = co_await batch(kBatchSectors);
         if (!done) result = tl::unexpected(done.error());
-        fruitless = done && *done != 0 ? 0 : fruitless + 1;
+        // Users' writes to the backing device take dirty data away as well.
+        const bool less = parts_.table.dirty_sectors(parts_.inode) < before;
+        fruitless = less || (done && *done != 0) ? 0 : fruitless + 1;
     }
     --draining_;
     wake_.notify();
