@@ -151,6 +151,9 @@ ControlRequests::Answer ControlRequests::set_attributes(const json& request) {
     CO_TRY(const Assignments assignments, checked_assignments(*values));
     if (!volume.empty()) {
         CO_OK(named_volume(volume));
+    } else if (values->contains("label") && served_.volumes().size() > 1) {
+        co_return tl::unexpected(
+            std::string("label: there are several volumes; name one with --volume"));
     }
     for (const Assignment& assignment : assignments) {
         CO_OK(co_await set_one(assignment.attribute, assignment.value, volume));

@@ -70,6 +70,23 @@ int stop_signals_fd() {
     return signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
+// Only the default's directory is made: /run is empty after each boot.
+Outcome<> prepare_control_directory(const std::string& path) {
+    std::error_code error;
+    if (path == kDefaultControlPath) {
+        const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+        std::filesystem::create_directory(directory, error);
+        if (error) {
+            return tl::unexpected(fmt::format(
+                "{} cannot be created: {}; choose another control socket with --control",
+                directory.string(), error.message()));
+        }
+    }
+    const Outcome<> there = check_parent(path);
+    if (!there) return tl::unexpected(fmt::format("--control {}: {}", path, there.error()));
+    return {};
+}
+
 void print(const std::string& line) {
     std::printf("%s\n", line.c_str());
 }
@@ -108,16 +125,7 @@ public:
 
 private:
     Task<Outcome<>> listen() {
-        const std::filesystem::path socket(options_.control);
-        if (options_.control == kDefaultControlPath) {
-            std::error_code ignored;
-            std::filesystem::create_directory(socket.parent_path(), ignored);
-        }
-        const Outcome<> there = check_parent(options_.control);
-        if (!there) {
-            co_return tl::unexpected(
-                fmt::format("--control {}: {}", options_.control, there.error()));
-        }
+        CO_OK(prepare_control_directory(options_.control));
         const BusyRetry retry(reactor_);
         while (!control_) {
             auto server =

@@ -106,7 +106,10 @@ Task<Outcome<>> FrontEnds::start_nbd() {
         } else if (retry.worthwhile(server.error())) {
             co_await retry.pause();
         } else {
-            co_return tl::unexpected(explain("--nbd " + options_.nbd, server.error()));
+            const bool far = endpoint.path.empty() && server.error().code == Errc::invalid &&
+                             !options_.nbd_anywhere;
+            co_return tl::unexpected(explain("--nbd " + options_.nbd, server.error()) +
+                                     (far ? "; --nbd-anywhere allows others" : ""));
         }
     }
     co_return Outcome<>();

@@ -156,9 +156,11 @@ class Serving(DaemonTest):
         said = self.start("--nbd", "localhost:0")
         uri = next(word for word in said.split() if word.startswith("nbd://"))
         qemu_io(uri, "write -P 4 0 4k", "read -P 4 0 4k")
+        self.ask("stop")
+        self.ended()
         refused = ubcache("serve", "--cache", "ssd", "--backing", "disk", "--nbd", "0.0.0.0:0",
                           "--control", self.path("other.sock"), cwd=self.dir)
-        self.assert_one_line_error(refused)
+        self.assert_one_line_error(refused, "not a loopback address; --nbd-anywhere allows others")
 
 
 class SeveralBackingDevices(DaemonTest):
@@ -171,6 +173,7 @@ class SeveralBackingDevices(DaemonTest):
         names = [v["name"] for v in volumes]
         self.assertEqual((names[0], len(set(names))), ("home", 3))
         self.assertEqual([v["state"] for v in volumes], ["clean"] * 3)
+        self.assertIn("name one with --volume", self.ask("set", "label=away", code=1))
         self.ask("set", "label=away", "--volume", names[1])
         self.assertEqual([v["label"] for v in self.status()["volumes"]], ["home", "away", "home"])
         self.ask("set", "cache_replacement_policy=fifo")
