@@ -142,6 +142,7 @@ int flush_command(const ClientOptions& options, const std::string& volume) {
         std::printf("%s of cache-only volumes stay where they live, on the cache device\n",
                     pretty_size(stays).c_str());
     }
+    print_notes(*result);
     return 0;
 }
 

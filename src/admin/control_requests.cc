@@ -210,7 +210,10 @@ ControlRequests::Answer ControlRequests::flush(const json& request, ControlReply
     const std::string name = text_member(request, "volume");
     if (name.empty()) {
         CO_OK(co_await write_back_.flush_all(reply));
-        co_return result_with_count("flash_only_bytes", flash_only_bytes(served_));
+        json result = result_with_count("flash_only_bytes", flash_only_bytes(served_));
+        const std::string missing = served_.missing_device_note();
+        if (!missing.empty()) result["notes"].push_back(missing);
+        co_return std::move(result);
     }
     CO_TRY(ServedVolume volume, named_volume(name));
     CO_OK(co_await write_back_.flush(volume, reply));

@@ -76,18 +76,27 @@ Task<Outcome<>> ServedSet::open() {
         Outcome<std::string> added = co_await add_backing(path, mode);
         if (!added) co_return tl::unexpected(added.error());
     }
-    if (volumes_.empty()) {
-        // Not "the set is empty": devices that it knows may be missing, and their newest data be
-        // here.
-        notes_.push_back(fmt::format(
-            "{}: no backing device was named and the set has no volume of its own; {}",
-            options_.cache,
-            set_->bucket_counts().dirty != 0
-                ? "it HOLDS DIRTY DATA of a device that is missing: name it with --backing"
-                : "add one with 'ubcache attach' or 'create-volume'"));
+    const std::string missing = missing_device_note();
+    if (!missing.empty()) {
+        notes_.push_back(missing);
+    } else if (volumes_.empty()) {
+        notes_.push_back(
+            fmt::format("{}: no backing device was named and the set has no volume of its own; "
+                        "add one with 'ubcache attach' or 'create-volume'",
+                        options_.cache));
     }
     std::vector<frontend::Export> list = exports();
     co_return co_await front_ends_.start(std::move(list));
+}
+
+std::string ServedSet::missing_device_note() const {
+    const auto dirty = [](const ServedVolume& v) { return v.volume->dirty_sectors() != 0; };
+    const bool others = std::any_of(volumes_.begin(), volumes_.end(), dirty);
+    if (others || set_->bucket_counts().dirty == 0) return {};
+    return fmt::format(
+        "{}: it HOLDS DIRTY DATA of a device that is missing: name it with --backing, or with "
+        "'ubcache attach'",
+        options_.cache);
 }
 
 Outcome<> ServedSet::check_devices() {

@@ -67,6 +67,9 @@ public:
     std::string nbd_uri(const ServedVolume& volume) const;
     std::string file_path(const ServedVolume& volume) const;
     bool read_only() const { return options_.read_only; }
+    // Not empty: one line on dirty data of a backing device that is not here. Found only while
+    // nothing else is dirty.
+    std::string missing_device_note() const;
     // What recovery had to say, and what happened since.
     const std::vector<std::string>& notes() const { return notes_; }
 

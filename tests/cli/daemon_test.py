@@ -36,9 +36,14 @@ class Serving(DaemonTest):
         qemu_io(self.uri, "write -P 0x33 0 256k", "flush")
         self.ask("stop")
         self.assertEqual(self.ended(), 0)
-        self.assertIn("HOLDS DIRTY DATA", self.start(backing=()))
-        self.ask("stop")
-        self.assertEqual(self.ended(), 0)
+        self.image("other", 32 * MIB)
+        ubcache("make", "-B", "other", "-l", "other", cwd=self.dir)
+        for options in ({"backing": ()}, {"backing": ("other",)}):
+            self.assertIn("HOLDS DIRTY DATA of a device that is missing",
+                          self.start("--attach", **options))
+            self.assertIn("HOLDS DIRTY DATA of a device that is missing", self.ask("flush"))
+            self.ask("stop")
+            self.assertEqual(self.ended(), 0)
         self.start()
         qemu_io(self.uri, "read -P 0x33 0 256k")
 
