@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "core/backing.h"
 #include "core/cache_set.h"
 #include "core/fill.h"
+#include "core/range_set.h"
 #include "core/services.h"
 #include "policy/bypass.h"
 #include "policy/sequential.h"
@@ -88,6 +90,9 @@ public:
     // Second half: with no change in flight, runs `forget` (superblock, uuid table) and from then
     // on passes everything to the backing device.
     Task<Result<void>> cut_off(Task<Result<void>> forget);
+    // Where users' writes were answered whose keys no durable journal entry has yet. In the sectors
+    // of the backing device.
+    RangeSet unflushed() const;
     // Attaches a volume that runs without the set: with no write in flight, runs `enter` (uuid
     // table, superblock), which says what the volume's keys are filed under.
     Task<Result<void>> join(Task<Result<Inode>> enter);
@@ -208,6 +213,8 @@ private:
     Task<Result<index::Overlap>> overlap(std::uint64_t from, std::uint64_t to);
     Task<Result<JournalSeq>> commit(std::uint64_t from, std::uint64_t to,
                                     const std::vector<ondisk::Key>& keys);
+    // A write of the range is about to be answered.
+    void note_unflushed(std::uint64_t from, std::uint64_t to);
     Task<Result<JournalSeq>> invalidate(std::uint64_t from, std::uint64_t to, bool keep_dirty);
     bool wants_writeback(const WriteOp& op, Reason reason, const index::Overlap& overlap) const;
     void keep_for_cache(const WriteOp& op);
@@ -243,7 +250,12 @@ private:
     std::uint32_t dirty_writers_ = 0;
     std::uint32_t dirtying_pauses_ = 0;
     async::Mutex leaving_;
-    JournalSeq flush_seq_ = 0;  // entry that a flush must wait for
+    struct Unflushed {
+        JournalSeq seq = 0;
+        SectorRange range;
+    };
+    std::deque<Unflushed> unflushed_;  // ascending seq; the front may be durable meanwhile
+    JournalSeq flush_seq_ = 0;         // entry that a flush must wait for
     JournalSeq removal_seq_ =
         0;  // entry with a record that writes to the backing device must wait for
     std::uint64_t in_flight_ = 0;

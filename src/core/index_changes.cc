@@ -45,6 +45,29 @@ Task<Result<JournalSeq>> CachedVolume::commit(std::uint64_t from, std::uint64_t 
     co_return seq;
 }
 
+void CachedVolume::note_unflushed(std::uint64_t from, std::uint64_t to) {
+    const JournalSeq seq = flush_seq_;
+    const JournalSeq durable = services_.journal.durable_seq();
+    if (seq <= durable) return;
+    while (!unflushed_.empty() && unflushed_.front().seq <= durable) unflushed_.pop_front();
+    if (!unflushed_.empty()) {
+        Unflushed& last = unflushed_.back();
+        if (last.seq == seq && last.range.from <= from && from <= last.range.to) {
+            last.range.to = std::max(last.range.to, to);
+            return;
+        }
+    }
+    unflushed_.push_back({seq, {from, to}});
+}
+
+RangeSet CachedVolume::unflushed() const {
+    RangeSet ranges;
+    for (const Unflushed& each : unflushed_) {
+        if (each.seq > services_.journal.durable_seq()) ranges.add(each.range.from, each.range.to);
+    }
+    return ranges;
+}
+
 // Records "not cached" for the range, or for what in it is not dirty.
 Task<Result<JournalSeq>> CachedVolume::invalidate(std::uint64_t from, std::uint64_t to,
                                                   bool keep_dirty) {

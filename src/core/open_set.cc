@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/buffer.h"
+
 namespace uc::core {
 
 using ondisk::Key;
@@ -118,6 +120,15 @@ CacheSet::BucketCounts OpenSet::bucket_counts() const {
         }
     }
     return counts;
+}
+
+Task<void> OpenSet::probe() {
+    io::Buffer bytes(ondisk::kSuperblockBytes);
+    const Result<void> read = co_await cache_.read(ondisk::kSuperblockSector, bytes.span());
+    if (read && ondisk::parse_superblock(bytes.span()).uuid == superblock_.uuid) co_return;
+    if (journal_.failed()) co_return;
+    failure_ = "the cache device does not answer";
+    journal_.give_up();
 }
 
 const std::string& OpenSet::failure() const {

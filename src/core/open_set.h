@@ -22,6 +22,15 @@ public:
     OpenSet(Env env, io::BlockDevice& cache, SetOptions options,
             const ondisk::Superblock& superblock);
 
+    static Task<Result<std::unique_ptr<OpenSet>>> open(Env env, io::BlockDevice& cache,
+                                                       SetOptions options, Report& report);
+
+    // Asks the cache device for the set's superblock. If it does not answer, the set has failed.
+    Task<void> probe();
+    void on_failure(std::function<void()> tell) { journal_.on_failure(std::move(tell)); }
+    // The newest journal entry that is durable on the device.
+    JournalSeq newest_entry() const { return journal_.newest_entry(); }
+
     // Opening; each fills `report` on refusal.
     Task<Result<void>> recover(Report& report);
     Task<Result<void>> initialise(Report& report);

@@ -18,6 +18,8 @@ struct SetOptions {
     std::uint32_t cutoff_writeback = 40;       // in_use per cent
     std::uint32_t cutoff_writeback_sync = 70;  // in_use per cent
     std::uint32_t io_error_limit = 8;
+    // How long requests wait for a cache device that is out of reach with data that only it has.
+    std::uint32_t cache_grace_s = 30;
     Mutations mutations;  // tests only
 };
 

@@ -117,6 +117,12 @@ void OpenSet::connect_services() {
 
 Task<Result<std::unique_ptr<CacheSet>>> CacheSet::open(Env env, io::BlockDevice& cache,
                                                        SetOptions options, Report& report) {
+    CO_TRY(std::unique_ptr<CacheSet> set, co_await OpenSet::open(env, cache, options, report));
+    co_return std::move(set);
+}
+
+Task<Result<std::unique_ptr<OpenSet>>> OpenSet::open(Env env, io::BlockDevice& cache,
+                                                     SetOptions options, Report& report) {
     io::Buffer bytes(ondisk::kSuperblockBytes);
     const Result<void> read = co_await cache.read(ondisk::kSuperblockSector, bytes.span());
     if (!read)
@@ -142,7 +148,7 @@ Task<Result<std::unique_ptr<CacheSet>>> CacheSet::open(Env env, io::BlockDevice&
         CO_OK(co_await set->initialise(report));
     }
     CO_OK(co_await set->start(report));
-    co_return std::unique_ptr<CacheSet>(std::move(set));
+    co_return std::move(set);
 }
 
 Task<Result<void>> OpenSet::recover(Report& report) {

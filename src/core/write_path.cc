@@ -310,6 +310,7 @@ Task<Result<void>> CachedVolume::start(WriteOp op) {
     }
     services_.foreground();
     const Result<void> done = co_await modify_attached(op);
+    if (done && !op.flags.fua) note_unflushed(op.from, op.to);
     if (done || done.error().code != Errc::gone || !backing_) co_return done;
     CO_OK(co_await leave_failed_set());
     co_return co_await write_direct(op);

@@ -249,6 +249,7 @@ void Journal::fail_journal() {
     closed_.clear();
     durable_changed_.notify();
     room_.notify();
+    if (const auto tell = std::exchange(failure_, nullptr)) tell();
 }
 
 }  // namespace uc::journal

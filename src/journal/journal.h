@@ -132,6 +132,11 @@ public:
         wake_.notify();
     }
 
+    // Called once, when the journal fails.
+    void on_failure(std::function<void()> tell) { failure_ = std::move(tell); }
+    // The newest entry that is durable, in the numbers on the device.
+    JournalSeq newest_entry() const { return durable_on_disk_; }
+
     // Not ok: a write failed; the journal refuses everything from then on.
     bool failed() const { return failed_; }
     const JournalStats& stats() const { return stats_; }
@@ -218,6 +223,7 @@ private:
     mutable async::Event room_;     // wait_room() waits
     JournalStats stats_;
     std::function<void(JournalSeq)> need_;
+    std::function<void()> failure_;
 };
 
 }  // namespace uc::journal
