@@ -116,6 +116,11 @@ constexpr auto kTable = std::to_array<Attribute>({
         [](const Target& t) { return number(t.set->options().io_error_limit); },
         [](const Target& t, std::uint64_t n) { t.set->options().io_error_limit = narrow(n); }, 0,
         kMax32),
+    knob(
+        "cache_grace", Scope::set, Format::decimal,
+        [](const Target& t) { return number(t.set->options().cache_grace_s); },
+        [](const Target& t, std::uint64_t n) { t.set->options().cache_grace_s = narrow(n); }, 0,
+        86400),
 
     // The cache device.
     fact("nbuckets", Scope::cache, Format::decimal,

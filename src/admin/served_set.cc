@@ -10,6 +10,7 @@
 #include "admin/format.h"
 #include "admin/label_text.h"
 #include "admin/memory_allowance.h"
+#include "io/buffer.h"
 
 namespace uc::admin {
 
@@ -48,14 +49,17 @@ Task<Outcome<>> ServedSet::open() {
     CO_OK(check_set_options());
     CO_OK(check_devices());
     CO_OK(front_ends_.check());
-    CO_TRY(cache_, co_await open_device(reactor_, options_.cache, options_.read_only));
+    CO_TRY(std::shared_ptr<io::BlockDevice> cache,
+           co_await open_device(reactor_, options_.cache, options_.read_only));
     core::SetOptions set_options;
     set_options.read_only = options_.read_only;
     set_options.node_cache_bytes =
         node_cache_limit(set_options.node_cache_bytes, memory_allowance());
     core::Report report;
-    Result<std::unique_ptr<core::CacheSet>> opened =
-        co_await core::CacheSet::open(env_, *cache_, set_options, report);
+    const auto find = [this](const ondisk::Superblock& wanted) { return find_cache(wanted); };
+    const auto tell = [this](const std::string& line) { log(line); };
+    Result<std::unique_ptr<core::SteadySet>> opened =
+        co_await core::SteadySet::open(env_, std::move(cache), set_options, find, tell, report);
     if (!opened) {
         std::string text = explain(options_.cache, opened.error(), report);
         const std::string advice = advice_on_cache(options_.cache);
@@ -87,6 +91,23 @@ Task<Outcome<>> ServedSet::open() {
     }
     std::vector<frontend::Export> list = exports();
     co_return co_await front_ends_.start(std::move(list));
+}
+
+// The device may be back under the name that it had, or under one that the kernel chose anew.
+Task<Result<core::SteadySet::Device>> ServedSet::find_cache(const ondisk::Superblock& wanted) {
+    const std::string by_uuid = "/dev/disk/by-uuid/" + wanted.uuid.to_string();
+    const std::vector<std::string> paths{options_.cache, by_uuid};
+    for (const std::string& path : paths) {
+        io::OpenOptions options;
+        Result<std::unique_ptr<io::FileDevice>> device =
+            io::FileDevice::open(reactor_, path, options, nullptr);
+        if (!device) continue;
+        io::Buffer bytes(ondisk::kSuperblockBytes);
+        const Result<void> read = co_await (*device)->read(ondisk::kSuperblockSector, bytes.span());
+        if (!read || ondisk::parse_superblock(bytes.span()).uuid != wanted.uuid) continue;
+        co_return core::SteadySet::Device(std::move(*device));
+    }
+    co_return fail(Errc::not_found, "there is no such device");
 }
 
 std::string ServedSet::missing_device_note() const {
@@ -144,6 +165,7 @@ Task<Outcome<>> ServedSet::apply_set_options(core::SetVolume* volume) {
 
 Task<Outcome<>> ServedSet::stop() {
     stopping_ = true;
+    if (set_) set_->end_waits();
     co_await front_ends_.stop();
     if (!set_) co_return Outcome<>();
     Outcome<> rest;

@@ -13,7 +13,7 @@
 #include "admin/front_ends.h"
 #include "admin/outcome.h"
 #include "async/task.h"
-#include "core/cache_set.h"
+#include "core/steady_set.h"
 #include "frontend/export.h"
 #include "io/file_device.h"
 #include "io/uring_reactor.h"
@@ -75,6 +75,7 @@ public:
 
 private:
     Task<Outcome<>> write_back_rest();
+    Task<Result<core::SteadySet::Device>> find_cache(const ondisk::Superblock& wanted);
     Outcome<> check_devices();
     Task<Outcome<std::string>> add_backing(std::string path, core::AttachMode mode);
     Outcome<> check_set_options();
@@ -87,10 +88,9 @@ private:
     core::Env env_;
     io::UringReactor& reactor_;
     const ServeOptions& options_;
-    std::unique_ptr<io::FileDevice> cache_;
     std::vector<std::unique_ptr<io::FileDevice>> backings_;
     KnownDevices devices_;
-    std::unique_ptr<core::CacheSet> set_;
+    std::unique_ptr<core::SteadySet> set_;
     std::vector<ServedVolume> volumes_;
     FrontEnds::Log print_;
     FrontEnds front_ends_;

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <set>
+
+#include "base/rng.h"
 
 namespace uc::core {
 namespace {
@@ -26,13 +27,13 @@ TEST(RangeSet, RemovingTheMiddleLeavesBothEnds) {
 }
 
 TEST(RangeSet, AgreesWithASetOfSectors) {
-    std::mt19937 random(7);
+    Rng rng(7);
     RangeSet set;
     std::set<std::uint64_t> model;
     for (int step = 0; step < 2000; ++step) {
-        const std::uint64_t from = random() % 64;
-        const std::uint64_t to = from + random() % 12;
-        if (random() % 2 == 0) {
+        const std::uint64_t from = rng.below(64);
+        const std::uint64_t to = from + rng.below(12);
+        if (rng.percent(50)) {
             set.add(from, to);
             for (std::uint64_t s = from; s < to; ++s) model.insert(s);
         } else {

@@ -1,0 +1,61 @@
+"""Volumes that come, go and come back, and the names that they have."""
+
+import os
+import unittest
+
+from served import MIB, DaemonTest
+from support import ubcache
+
+
+class Membership(DaemonTest):
+    make_options = ("--writeback",)
+
+    def names(self):
+        return {v["backing"] or "flash": v["name"] for v in self.status()["volumes"]}
+
+    def test_names_do_not_depend_on_the_order_of_devices(self):
+        self.image("other", 64 * MIB)
+        made = ubcache("make", "-B", "other", cwd=self.dir)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.start("--attach", backing=("disk", "other"))
+        first = self.names()
+        self.ask("create-volume", "1M")
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        self.start(backing=("other", "disk"))
+        second = self.names()
+        self.assertEqual({k: second[k] for k in first}, first)
+        self.assertEqual(sorted(second.values()), ["bcache0", "bcache1", "bcache2"])
+
+    def test_detached_volume_is_attached_again_in_the_same_daemon(self):
+        self.start()
+        name = self.volume()["name"]
+        self.ask("detach", name)
+        self.assertEqual(self.volume()["state"], "no cache")
+        self.ask("attach", "disk")
+        self.assertEqual(self.volume()["state"], "clean")
+        self.assertIn("is served already", self.ask("attach", "disk", code=1))
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        self.assertIn("from then on", self.daemon.stdout.read())
+        self.start()
+        self.assertEqual(self.volume()["state"], "clean")
+
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "FUSE is not available")
+    def test_device_that_shrank_below_its_dirty_data_is_refused(self):
+        os.mkdir(self.path("mnt"))
+        self.start("--set-option", "writeback_running=0", "--fuse", "mnt")
+        with open(self.path("mnt/" + self.volume()["name"]), "r+b", buffering=0) as volume:
+            volume.seek(120 * MIB)
+            volume.write(b"x" * 65536)
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        with open(self.path("disk"), "r+b") as image:
+            image.truncate(100 * MIB)
+        refused = ubcache("serve", "--cache", "ssd", "--backing", "disk", "--control",
+                          self.control, cwd=self.dir)
+        self.assert_one_line_error(refused, "it has shrunk or is another device")
+
+
+if __name__ == "__main__":
+    unittest.main()
