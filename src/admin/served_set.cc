@@ -102,8 +102,9 @@ Task<Result<core::SteadySet::Device>> ServedSet::find_cache(const ondisk::Superb
         Result<std::unique_ptr<io::FileDevice>> device =
             io::FileDevice::open(reactor_, path, options, nullptr);
         if (!device) continue;
+        io::FileDevice& opened = **device;
         io::Buffer bytes(ondisk::kSuperblockBytes);
-        const Result<void> read = co_await (*device)->read(ondisk::kSuperblockSector, bytes.span());
+        const Result<void> read = co_await opened.read(ondisk::kSuperblockSector, bytes.span());
         if (!read || ondisk::parse_superblock(bytes.span()).uuid != wanted.uuid) continue;
         co_return core::SteadySet::Device(std::move(*device));
     }
