@@ -1,4 +1,12 @@
 // The one synchronous step that changes the index: journal, leaves and accounts together.
+//
+// An extent lies in one leaf (5.4), so keys are cut where leaves end: before they enter the
+// journal, not only on their way into the leaves. A reader may cut for itself, and ours does. But
+// the kernel's replay gives up, and with it the whole set, at a key that lies in two leaves of
+// which the first has to be compacted or split to take its part: when the kernel looks at that leaf
+// again, now for nothing, it takes "nothing inserted" for an error. It happens where a crash left
+// many keys to replay for leaves that are nearly full. What was journalled before a leaf was split
+// may still lie across the new border; but then both leaves are new and have room.
 
 #include <algorithm>
 
@@ -10,19 +18,29 @@ using ondisk::Key;
 using ondisk::Pos;
 
 JournalSeq Tree::commit(std::span<const Key> keys) {
+    cut_.clear();
+    cut_leaves_.clear();
+    for (const Key& key : keys) cut(key);
+    const std::span<const Key> pieces = cut_;
     JournalSeq seq = 0;
     const std::size_t most = parts_.journal.max_keys();
-    for (std::size_t i = 0; i < keys.size(); i += most) {
-        const auto part = keys.subspan(i, std::min(most, keys.size() - i));
-        seq = parts_.journal.append(part);
-        for (const Key& key : part) insert(key, seq);
+    for (std::size_t i = 0; i < pieces.size(); i += most) {
+        const std::size_t end = std::min(i + most, pieces.size());
+        seq = parts_.journal.append(pieces.subspan(i, end - i));
+        for (std::size_t k = i; k < end; ++k) insert_into(*cut_leaves_[k], pieces[k], seq);
     }
     return seq;
 }
 
-// An extent lies in one leaf (5.4): cut it where leaves end. The journal holds it whole; replay
-// cuts, too.
 void Tree::insert(const Key& key, JournalSeq seq) {
+    cut_.clear();
+    cut_leaves_.clear();
+    cut(key);
+    for (std::size_t k = 0; k < cut_.size(); ++k) insert_into(*cut_leaves_[k], cut_[k], seq);
+}
+
+// Adds the parts of `key` to those that are about to be inserted.
+void Tree::cut(const Key& key) {
     Key rest = key;
     while (true) {
         Node* parent = nullptr;
@@ -30,11 +48,12 @@ void Tree::insert(const Key& key, JournalSeq seq) {
         Node* const leaf = leaf_for(rest.start_pos(), parent, missing);
         CHECK(leaf != nullptr);
         const Pos limit = leaf->pos();
+        cut_leaves_.push_back(leaf);
         if (limit.inode != rest.inode() || rest.end() <= limit.offset) {
-            insert_into(*leaf, rest, seq);
+            cut_.push_back(rest);
             return;
         }
-        insert_into(*leaf, rest.part(rest.start(), limit.offset), seq);
+        cut_.push_back(rest.part(rest.start(), limit.offset));
         rest.cut_front(limit.offset);
     }
 }

@@ -173,6 +173,7 @@ private:
 
     // commit.cc
     void insert(const ondisk::Key& key, JournalSeq seq);
+    void cut(const ondisk::Key& key);
     void insert_into(Node& leaf, const ondisk::Key& key, JournalSeq seq);
     void set_pin(Node& leaf, JournalSeq seq);
     JournalSeq take_pin(Node& leaf);
@@ -225,6 +226,8 @@ private:
     absl::btree_map<std::pair<JournalSeq, std::uint64_t>, Node*>
         pinned_;                         // leaves to write, by pin
     std::vector<std::uint64_t> urgent_;  // ids of leaves that grew too large
+    std::vector<ondisk::Key> cut_;       // while keys are inserted: their parts ...
+    std::vector<Node*> cut_leaves_;      // ... and the leaf of each
     JournalSeq wanted_seq_ = 0;
     async::Event kick_;
     async::Event progress_;  // something was written or loaded

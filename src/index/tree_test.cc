@@ -123,6 +123,26 @@ TEST_F(TreeTest, ExtentAcrossLeavesIsCutAndFoundWhole) {
     EXPECT_EQ(world.table().of(key.ptr()).dirty, 8u);
 }
 
+TEST_F(TreeTest, JournalHoldsExtentsCutWhereLeavesEnd) {
+    world.commit_many(600);
+    world.executor.run_ready();
+    const std::uint64_t border = world.tree().root().children.begin()->first.offset;
+    world.commit(world.extent(border - 3, 8, true));
+    ASSERT_TRUE(world.flush());
+    journal::Recovered recovered;
+    ASSERT_TRUE(
+        world.run(journal::read_ring(world.disk, world.geometry, test::kMagic, false, recovered)));
+    const std::vector<Key>& keys = recovered.entries.back().keys;
+    ASSERT_GE(keys.size(), 2u);
+    const Key& front = keys[keys.size() - 2];
+    const Key& back = keys.back();
+    EXPECT_EQ(front.start(), border - 3);
+    EXPECT_EQ(front.end(), border);
+    EXPECT_EQ(back.start(), border);
+    EXPECT_EQ(back.end(), border + 5);
+    EXPECT_EQ(back.ptr(), front.ptr().advanced(3));
+}
+
 TEST_F(TreeTest, RecordAcrossManyLeavesRemovesTheirExtents) {
     world.commit_many(600);
     world.executor.run_ready();
