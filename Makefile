@@ -6,6 +6,7 @@ JOBS ?= $(shell nproc)
 SEEDS ?= 1..200
 SECONDS ?= 60
 MINUTES ?= 10
+SEED ?= 1
 SOURCES = $(shell git ls-files -co --exclude-standard -- '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
@@ -46,8 +47,9 @@ fuzz: setup  ## every fuzz target for a while: make fuzz SECONDS=600
 kill: build  ## the daemon under SIGKILL, with file systems on it: make kill MINUTES=60
 	@tests/kill/run --minutes $(MINUTES)
 
-lab: build  ## interop with a stock kernel in a virtual machine
-	@tests/lab/run
+lab: build  ## a stock kernel and ubcache take turns on the same sets: make lab MINUTES=60
+	@status=0; tests/lab/run || status=1; \
+	tests/lab/run --ping-pong --minutes $(MINUTES) --seed $(SEED) || status=1; exit $$status
 
 bench: build  ## benchmarks, one after the other (about five minutes)
 	@cmake --build --preset release -j $(JOBS)

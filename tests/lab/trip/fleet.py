@@ -8,6 +8,7 @@ import os
 import pickle
 import random
 
+from trip import kernel_log
 from trip.journey import Journey
 from vm import guest
 from vm.machine import parse_disk
@@ -61,12 +62,12 @@ def groups(journeys):
 
 
 class Fleet:
-    def __init__(self, chosen, program, folder, options, progress):
+    def __init__(self, chosen, program, folder, options, progress, journey=Journey):
         self.folder = folder
         self.options = options
         self.progress = progress
         self.no_boot = None
-        self.journeys = [Journey(case, number, options.seed * 100 + number, program, folder)
+        self.journeys = [journey(case, number, options.seed * 100 + number, program, folder)
                          for number, case in enumerate(chosen)]
 
     def travel(self):
@@ -102,14 +103,14 @@ class Fleet:
             jobs = [journey.job(turn) for journey in well]
             with open(os.path.join(share, "job"), "wb") as file:
                 pickle.dump(jobs, file)
-            outcome = self._boot(well, jobs, share)
+            outcome = self._boot(well, jobs, share, turn)
             self._judge(well, jobs, share, outcome, turn)
         for journey in group:
             self._step(journey, "guest, %s turn" % turn)
 
-    def _boot(self, journeys, jobs, share):
+    def _boot(self, journeys, jobs, share, turn):
         kill = jobs[-1]["end"] == "kill"
-        dice = random.Random(self.options.seed)
+        dice = random.Random("%d %s" % (self.options.seed, turn))
         return guest.run(guest.Guest(
             script=os.path.join(TOP, "trip/in_guest.py"), kernel=journeys[0].case.kernel, mem="1536M",
             disks=[parse_disk(spec) for journey in journeys for spec in journey.disks()], share=share,
@@ -124,6 +125,10 @@ class Fleet:
         log = os.path.join(self.folder, "guest-%d-%s.log" % (journeys[0].number, turn))
         with open(log, "w", encoding="utf-8") as file:
             file.write(outcome.output + outcome.errors + outcome.complaint + outcome.console)
+        # A machine that was killed had no time to say this itself.
+        complaints = kernel_log.complaints(outcome.console.splitlines())
+        if complaints and not any(report.problem for report in reports.values()):
+            journeys[-1].failure = "guest, %s turn: %s, see %s" % (turn, " / ".join(complaints[:5]), log)
         for journey, job in zip(journeys, jobs):
             report = reports.get(job["name"], Report())
             if report.problem:

@@ -220,19 +220,23 @@ class Journey:
     def job(self, leg):
         """What the guest has to do in its first or second turn."""
         case, first = self.case, leg == "first"
-        self._new_plans(case.guest_writes if first else 40)
         state = None
         if first and case.mode == "writeback":
             state = ("clean",) if case.clean and case.host_end == "stop" else ("dirty", "clean")
             if not case.clean and case.writes >= 300 and case.style == "mixed":
                 state = ("dirty",)
+        return self._job(case.guest_writes if first else 40, state, case.guest_modes if first else (),
+                         case.guest_end if first else "stop", not first and case.detach == "guest")
+
+    def _job(self, writes, state, modes, end, detach):
+        """`state`: those that the cached volumes may be in when the guest begins; None: any."""
+        self._new_plans(writes)
         volumes = [{"index": v.index, "disk": self.serial(v.backing) if v.backing else None,
                     "model": v.model, "plan": v.plan, "state": state if v.backing else None}
                    for v in self.volumes]
-        return {"name": "set%d" % self.number, "number": self.number, "uuid": self.uuid, "cache": self.serial("cache"),
-                "volumes": volumes, "modes": case.guest_modes if first else (), "depth": case.depth,
-                "end": case.guest_end if first else "stop",
-                "detach": not first and case.detach == "guest"}
+        return {"name": "set%d" % self.number, "number": self.number, "uuid": self.uuid,
+                "cache": self.serial("cache"), "volumes": volumes, "modes": modes, "depth": self.case.depth,
+                "end": end, "detach": detach}
 
     def take_back(self, report, share, ended):
         """The models follow what the guest reported; `ended` tells whether it ended this set in order."""

@@ -6,11 +6,15 @@ NETWORK_WEIGHT = 8
 
 
 class Progress:
-    def __init__(self, cases, network):
+    def __init__(self, cases=0, network=False):
         self.begin = time.monotonic()
         self.total = cases * LEGS + (NETWORK_WEIGHT if network else 0)
         self.done = 0
         self.passed = self.failed = self.skipped = 0
+
+    def expect(self, steps):
+        """That many more than known so far."""
+        self.total += steps
 
     def step(self, text, weight=1):
         self.done += weight

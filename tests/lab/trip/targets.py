@@ -94,6 +94,17 @@ class Nbd:
                 flags = self.FUA if operation.kind == "fua" else 0
                 self.send(self.WRITE, operation.first, length, data, flags)
             pending.add(self.cookie)
+        self._take(pending)
+
+    def write_all(self, extents):
+        """Side by side: a list of (first sector, data)."""
+        pending = set()
+        for first, data in extents:
+            self.send(self.WRITE, first, len(data), data)
+            pending.add(self.cookie)
+        self._take(pending)
+
+    def _take(self, pending):
         while pending:
             magic, error, cookie = struct.unpack(">IIQ", self._receive(16))
             assert magic == 0x67446698
