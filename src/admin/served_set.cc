@@ -56,7 +56,9 @@ Task<Outcome<>> ServedSet::open() {
     set_options.node_cache_bytes =
         node_cache_limit(set_options.node_cache_bytes, memory_allowance());
     core::Report report;
-    const auto find = [this](const ondisk::Superblock& wanted) { return find_cache(wanted); };
+    const auto find = [this](const ondisk::Superblock& wanted, const std::string& name) {
+        return find_device(wanted, name);
+    };
     const auto tell = [this](const std::string& line) { log(line); };
     Result<std::unique_ptr<core::SteadySet>> opened =
         co_await core::SteadySet::open(env_, std::move(cache), set_options, find, tell, report);
@@ -94,9 +96,10 @@ Task<Outcome<>> ServedSet::open() {
 }
 
 // The device may be back under the name that it had, or under one that the kernel chose anew.
-Task<Result<core::SteadySet::Device>> ServedSet::find_cache(const ondisk::Superblock& wanted) {
+Task<Result<core::SteadySet::Device>> ServedSet::find_device(const ondisk::Superblock& wanted,
+                                                             const std::string& name) {
     const std::string by_uuid = "/dev/disk/by-uuid/" + wanted.uuid.to_string();
-    const std::vector<std::string> paths{options_.cache, by_uuid};
+    const std::vector<std::string> paths{name, by_uuid};
     for (const std::string& path : paths) {
         io::OpenOptions options;
         Result<std::unique_ptr<io::FileDevice>> device =
@@ -213,13 +216,12 @@ Task<Outcome<std::string>> ServedSet::reattach(const ServedVolume& served) {
 }
 
 Task<Outcome<std::string>> ServedSet::add_backing(std::string path, core::AttachMode mode) {
-    CO_TRY(std::unique_ptr<io::FileDevice> device,
+    CO_TRY(std::shared_ptr<io::BlockDevice> device,
            co_await open_device(reactor_, path, options_.read_only));
     core::Report report;
-    Result<core::SetVolume*> added = co_await set_->add_backing(*device, mode, report);
+    Result<core::SetVolume*> added = co_await set_->add_backing(std::move(device), mode, report);
     notes_.insert(notes_.end(), report.notes.begin(), report.notes.end());
     if (!added) co_return tl::unexpected(explain(path, added.error(), report));
-    backings_.push_back(std::move(device));
     // Before its write-back begins.
     CO_OK(co_await apply_set_options(*added));
     publish(*added);

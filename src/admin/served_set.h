@@ -75,7 +75,8 @@ public:
 
 private:
     Task<Outcome<>> write_back_rest();
-    Task<Result<core::SteadySet::Device>> find_cache(const ondisk::Superblock& wanted);
+    Task<Result<core::SteadySet::Device>> find_device(const ondisk::Superblock& wanted,
+                                                      const std::string& name);
     Outcome<> check_devices();
     Task<Outcome<std::string>> add_backing(std::string path, core::AttachMode mode);
     Outcome<> check_set_options();
@@ -88,7 +89,6 @@ private:
     core::Env env_;
     io::UringReactor& reactor_;
     const ServeOptions& options_;
-    std::vector<std::unique_ptr<io::FileDevice>> backings_;
     KnownDevices devices_;
     std::unique_ptr<core::SteadySet> set_;
     std::vector<ServedVolume> volumes_;

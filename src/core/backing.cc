@@ -60,6 +60,12 @@ Task<Result<void>> Backing::enter_set(ondisk::Uuid set) {
     co_return co_await change_set(set, ondisk::BackingState::clean);
 }
 
+Task<Result<void>> Backing::reassert() {
+    co_await superblock_lock_.lock();
+    const async::Mutex::Guard guard(superblock_lock_);
+    co_return co_await save();
+}
+
 Task<Result<void>> Backing::change_set(ondisk::Uuid set, ondisk::BackingState state) {
     co_await superblock_lock_.lock();
     const async::Mutex::Guard guard(superblock_lock_);
@@ -104,12 +110,13 @@ Task<Result<void>> Backing::flush() {
     const std::uint64_t number = ++started_;
     for (const std::uint64_t chunk : std::exchange(since_flush_, {})) flushing_.insert(chunk);
     const bool user = std::exchange(user_since_flush_, false);
-    const Result<void> flushed = co_await device_.flush();
+    Result<void> flushed = co_await device_.flush();
+    if (std::exchange(away_, false)) flushed = fail(Errc::io, "the device was away meanwhile");
     if (flushed) {
         done_ = std::max(done_, number);
         flushing_.clear();
     } else {
-        loss_ |= user;
+        losses_ += user;
     }
     co_return flushed;
 }

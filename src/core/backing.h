@@ -42,6 +42,8 @@ public:
     Task<Result<void>>
     become_stale();  // runs without its set: what the cache has must not be used again
 
+    Task<Result<void>> reassert();  // writes what the superblock should say
+
     // Sectors [from, to) of the device were written and are not known to be durable.
     void wrote(std::uint64_t from, std::uint64_t to);
     // The same, and somebody was told that the write is done and relies on a later flush.
@@ -54,10 +56,13 @@ public:
     bool needs_flush() const { return !since_flush_.empty() || !flushing_.empty(); }
     // Flushes; nothing to do if nothing was written. Callers at the same time share one. After a
     // failure a later flush may succeed although the device has dropped what it could not write:
-    // see take_loss().
+    // see losses().
     Task<Result<void>> flush();
-    // A flush failed since the last call that users' writes relied on, whoever asked for it.
-    bool take_loss() { return std::exchange(loss_, false); }
+    // The device was away and is back: what it had not made durable may be gone, so the next flush,
+    // if there is anything to flush, fails without asking it.
+    void came_back() { away_ = needs_flush(); }
+    // How many flushes failed that users' writes relied on, whoever asked for them.
+    std::uint64_t losses() const { return losses_; }
     // A number that a flush started from now on will have or exceed, and the highest one completed:
     // what was written before next_flush() was read is durable when done_flush() has reached it.
     std::uint64_t next_flush() const { return started_ + 1; }
@@ -74,8 +79,9 @@ private:
     async::Mutex superblock_lock_;
     Chunks since_flush_;
     bool user_since_flush_ = false;
-    bool loss_ = false;
-    Chunks flushing_;  // what a flush under way covers, or one that failed should have
+    std::uint64_t losses_ = 0;
+    bool away_ = false;  // since the last flush
+    Chunks flushing_;    // what a flush under way covers, or one that failed should have
     async::Mutex flush_lock_;
     std::uint64_t started_ = 0;
     std::uint64_t done_ = 0;

@@ -41,6 +41,10 @@ CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::Bloc
         .flush_backing = [this] { return flush_backing(); },
         .wrote_backing = [this](std::uint64_t from,
                                 std::uint64_t to) { backing_->wrote(from, to); },
+        .failed =
+            [this] {
+                if (trouble_) trouble_();
+            },
         .knobs =
             [this] {
                 writeback::Knobs knobs;

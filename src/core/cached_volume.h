@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,6 +91,8 @@ public:
     // Second half: with no change in flight, runs `forget` (superblock, uuid table) and from then
     // on passes everything to the backing device.
     Task<Result<void>> cut_off(Task<Result<void>> forget);
+    // Called when write-back fails: is the backing device there?
+    void on_backing_trouble(std::function<void()> tell) { trouble_ = std::move(tell); }
     // Where users' writes were answered whose keys no durable journal entry has yet. In the sectors
     // of the backing device.
     RangeSet unflushed() const;
@@ -247,6 +250,7 @@ private:
     std::uint64_t shown_rate_ =
         policy::WritebackRate::kStart;  // what the controller put in options_
     policy::SequentialRuns runs_;
+    std::function<void()> trouble_;
     std::uint32_t dirty_writers_ = 0;
     std::uint32_t dirtying_pauses_ = 0;
     async::Mutex leaving_;
@@ -255,6 +259,7 @@ private:
         SectorRange range;
     };
     std::deque<Unflushed> unflushed_;  // ascending seq; the front may be durable meanwhile
+    std::uint64_t told_losses_ = 0;    // of backing_->losses()
     JournalSeq flush_seq_ = 0;         // entry that a flush must wait for
     JournalSeq removal_seq_ =
         0;  // entry with a record that writes to the backing device must wait for

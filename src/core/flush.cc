@@ -50,6 +50,7 @@ Task<Result<void>> CachedVolume::flush() {
     ++stats_.flushes;
     if (read_only()) co_return Result<void>{};
     if (!backing_) co_return co_await flush_journal();
+    const std::uint64_t losses_before = backing_->losses();
     Result<void> journal;
     async::TaskGroup group(services_.executor);
     const bool journal_lags = attached_ && services_.journal.durable_seq() < flush_seq_;
@@ -61,12 +62,17 @@ Task<Result<void>> CachedVolume::flush() {
     } else {
         CO_OK(journal);
     }
-    const bool lost = backing_->take_loss();
-    if (backing && lost) {
-        // In the background, where nobody was there to be told.
+    // A failed flush counts for everybody who waited for it, and for the next one who asks if it
+    // ran in the background. One that covered nothing but write-back is no user's concern: the data
+    // are still dirty.
+    const std::uint64_t losses = backing_->losses();
+    const bool lost = losses != losses_before || losses != told_losses_;
+    told_losses_ = losses;
+    if (lost) {
+        CO_OK(backing);
         co_return fail(Errc::data_lost, "an earlier flush of the backing device failed");
     }
-    co_return backing;
+    co_return Result<void>{};
 }
 
 Task<Result<void>> CachedVolume::leave_failed_set() {

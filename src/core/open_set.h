@@ -2,6 +2,7 @@
 // membership.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,6 +29,9 @@ public:
     // Asks the cache device for the set's superblock. If it does not answer, the set has failed.
     Task<void> probe();
     void on_failure(std::function<void()> tell) { journal_.on_failure(std::move(tell)); }
+    bool owns(const SetVolume& volume) const {
+        return std::ranges::find(volume_list_, &volume) != volume_list_.end();
+    }
     // The newest journal entry that is durable on the device.
     JournalSeq newest_entry() const { return journal_.newest_entry(); }
 

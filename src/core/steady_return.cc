@@ -5,24 +5,11 @@
 
 #include <utility>
 
+#include "core/steady_look.h"
 #include "core/steady_set.h"
-#include "io/buffer.h"
 #include "io/timed_wait.h"
 
 namespace uc::core {
-
-namespace {
-
-constexpr Duration kLookAgain = std::chrono::seconds(1);
-
-Task<Result<ondisk::Superblock>> read_superblock(io::BlockDevice& device) {
-    io::Buffer bytes(ondisk::kSuperblockBytes);
-    CO_OK(co_await device.read(ondisk::kSuperblockSector, bytes.span()));
-    co_return ondisk::decode_superblock(bytes.span(), device.size_sectors(),
-                                        device.logical_block_sectors());
-}
-
-}  // namespace
 
 Task<void> SteadySet::keep() {
     while (!stopping_) {
@@ -62,7 +49,7 @@ Task<void> SteadySet::look_once() {
 Task<Result<SteadySet::Device>> SteadySet::find_device() {
     const Result<ondisk::Superblock> here = co_await read_superblock(*device_);
     if (here && here->uuid == set_->superblock().uuid) co_return device_;
-    co_return co_await find_(set_->superblock());
+    co_return co_await find_(set_->superblock(), set_->cache_name());
 }
 
 // Without changing a byte.
@@ -105,9 +92,8 @@ Task<void> SteadySet::switch_over(Device device) {
         }
         retired_.push_back(std::exchange(set_, std::move(*opened)));
         std::erase_if(retired_, [this](const auto& set) {
-            return std::ranges::none_of(volumes_, [&](const auto& volume) {
-                return std::ranges::find(set->volumes(), volume->now_) != set->volumes().end();
-            });
+            return std::ranges::none_of(volumes_,
+                                        [&](const auto& v) { return set->owns(*v->now_); });
         });
         device_ = std::move(device);
         watch();
@@ -149,6 +135,7 @@ Task<void> SteadySet::move_volume(SteadyVolume& volume, OpenSet& to, Report& rep
         volume.tell_loss_ |= !lost.empty();
     }
     volume.now_ = next;
+    watch_backing(volume);
 }
 
 }  // namespace uc::core

@@ -35,9 +35,10 @@ void SteadySet::watch() {
     set_->on_failure([this] { changed_.notify(); });
 }
 
-SteadyVolume& SteadySet::keep_volume(SetVolume& volume, io::BlockDevice* device) {
-    volumes_.push_back(std::make_unique<SteadyVolume>(*this, volume, device));
+SteadyVolume& SteadySet::keep_volume(SetVolume& volume, std::unique_ptr<io::SwitchDevice> device) {
+    volumes_.push_back(std::make_unique<SteadyVolume>(*this, volume, std::move(device)));
     volume_list_.push_back(volumes_.back().get());
+    watch_backing(*volumes_.back());
     return *volumes_.back();
 }
 
@@ -50,9 +51,16 @@ SteadyVolume& SteadySet::steady(SetVolume& volume) const {
 
 Task<Result<SetVolume*>> SteadySet::add_backing(io::BlockDevice& device, AttachMode mode,
                                                 Report& report) {
+    // Its owner keeps it.
+    Device shared(&device, [](io::BlockDevice*) {});
+    return add_backing(std::move(shared), mode, report);
+}
+
+Task<Result<SetVolume*>> SteadySet::add_backing(Device device, AttachMode mode, Report& report) {
     co_await settled();
-    CO_TRY(SetVolume* const added, co_await set_->add_backing(device, mode, report));
-    co_return static_cast<SetVolume*>(&keep_volume(*added, &device));
+    auto switchable = std::make_unique<io::SwitchDevice>(std::move(device));
+    CO_TRY(SetVolume* const added, co_await set_->add_backing(*switchable, mode, report));
+    co_return static_cast<SetVolume*>(&keep_volume(*added, std::move(switchable)));
 }
 
 Task<Result<SetVolume*>> SteadySet::create_flash_volume(std::uint64_t sectors, std::string label) {
@@ -104,18 +112,28 @@ Task<Result<void>> SteadySet::stop() {
 }
 
 std::string SteadySet::outage() const {
-    if (!outage_) return {};
     const auto seconds = [](Duration time) {
         return std::chrono::duration_cast<std::chrono::seconds>(time).count();
     };
-    const Duration since = env_.clock.now() - outage_began_;
     const Duration grace = std::chrono::seconds(set_->options().cache_grace_s);
-    const std::string wait =
-        since < grace ? fmt::format("wait {} s more", seconds(grace - since)) : "fail";
-    return fmt::format(
-        "the cache device {} is out of reach for {} s ({}); requests for data that only it has {}; "
-        "service resumes when it is back",
-        set_->cache_name(), seconds(since), why_.empty() ? "looking for it" : why_, wait);
+    std::string text;
+    const auto tell = [&](const char* what, const std::string& name, Instant begin,
+                          const std::string& why) {
+        const Duration since = env_.clock.now() - begin;
+        const std::string wait =
+            since < grace ? fmt::format("wait {} s more", seconds(grace - since)) : "fail";
+        if (!text.empty()) text += "; ";
+        text += fmt::format(
+            "the {} device {} is out of reach for {} s ({}); requests for data that only it has "
+            "{}; service resumes when it is back",
+            what, name, seconds(since), why.empty() ? "looking for it" : why, wait);
+    };
+    if (outage_) tell("cache", set_->cache_name(), outage_began_, why_);
+    for (const auto& volume : volumes_) {
+        if (!volume->away_) continue;
+        tell("backing", volume->backing_name(), volume->away_since_, volume->away_why_);
+    }
+    return text;
 }
 
 const std::string& SteadySet::failure() const {

@@ -13,6 +13,9 @@
 //     ->  hold new requests, end the failed set, open the new one, attach the backing devices
 //     ->  go on
 //
+// Backing devices may go and come back likewise, one by one; the set goes on meanwhile, with hits
+// and with writes that only the cache needs to take (steady_backing.cc).
+//
 // What users wrote and never flushed may be lost, as in a power cut, but here the users live on and
 // rely on it. So the next flush of the volume fails once, and reading those sectors is an error
 // until they are written again.
@@ -32,8 +35,10 @@ namespace uc::core {
 class SteadySet final : public CacheSet {
 public:
     using Device = std::shared_ptr<io::BlockDevice>;
-    // Looks for the cache device with this superblock (uuid) under whatever name.
-    using Find = std::function<Task<Result<Device>>(const ondisk::Superblock& wanted)>;
+    // Looks for the device with this superblock (uuid), cache or backing, under whatever name it
+    // has now; `name` is the last one.
+    using Find = std::function<Task<Result<Device>>(const ondisk::Superblock& wanted,
+                                                    const std::string& name)>;
     using Log = std::function<void(const std::string& line)>;
 
     // Like CacheSet::open().
@@ -44,9 +49,10 @@ public:
     // Requests wait no more, for now or ever: they fail at once. Before stop(), so that front ends
     // need not wait.
     void end_waits();
-    // While the cache is out of reach: since when, why it is not back, what waits. Else empty.
+    // While a device is out of reach: since when, why it is not back, what waits. Else empty.
     std::string outage() const;
 
+    Task<Result<SetVolume*>> add_backing(Device device, AttachMode mode, Report& report);
     Task<Result<SetVolume*>> add_backing(io::BlockDevice& device, AttachMode mode,
                                          Report& report) override;
     Task<Result<SetVolume*>> create_flash_volume(std::uint64_t sectors, std::string label) override;
@@ -79,8 +85,12 @@ private:
     // After an error in `round`: true if the request should be tried again, perhaps after a wait.
     Task<bool> wait_for_cache(std::uint64_t round);
 
+    // The same for the volume's backing device.
+    Task<bool> wait_for_backing(SteadyVolume& volume);
+
     void watch();
-    SteadyVolume& keep_volume(SetVolume& volume, io::BlockDevice* device);
+    void watch_backing(SteadyVolume& volume);
+    SteadyVolume& keep_volume(SetVolume& volume, std::unique_ptr<io::SwitchDevice> device);
     SteadyVolume& steady(SetVolume& volume) const;
     void begin_outage();
     void look_later(std::string why);
@@ -90,6 +100,17 @@ private:
     Task<Result<void>> examine(io::BlockDevice& device);
     Task<void> switch_over(Device device);
     Task<void> move_volume(SteadyVolume& volume, OpenSet& to, Report& report);
+
+    // steady_backing.cc
+    Task<bool> backing_answers(SteadyVolume& volume);
+    Task<void> check_backing(SteadyVolume& volume);
+    void begin_absence(SteadyVolume& volume);
+    void look_later(SteadyVolume& volume, std::string why);
+    Task<void> keep_backing(SteadyVolume& volume);
+    Task<void> look_for_backing(SteadyVolume& volume);
+    Task<Result<void>> examine_backing(SteadyVolume& volume, io::BlockDevice& device);
+    Task<Result<void>> take_backing(SteadyVolume& volume, Device device);
+    bool stranded(const SteadyVolume& volume) const;
 
     Env env_;
     Find find_;

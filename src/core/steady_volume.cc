@@ -46,8 +46,10 @@ Task<Result<void>> SteadyVolume::persist(Kind kind, std::uint64_t from, std::uin
         const Result<void> done = co_await start(*now_);
         if (done) co_return judge(kind, from, to);
         if (!may_pass(done.error())) co_return done;
-        const bool again = co_await set_.wait_for_cache(round);
-        if (!again) co_return done;
+        const bool other_set = co_await set_.wait_for_cache(round);
+        if (other_set) continue;
+        const bool returned = co_await set_.wait_for_backing(*this);
+        if (!returned) co_return done;
     }
 }
 

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "core/cached_volume.h"
 #include "core/range_set.h"
+#include "io/switch_device.h"
 
 namespace uc::core {
 
@@ -14,10 +17,10 @@ class SteadySet;
 class SteadyVolume final : public SetVolume {
 public:
     // `device` is null for a flash-only volume.
-    SteadyVolume(SteadySet& set, SetVolume& volume, io::BlockDevice* device)
+    SteadyVolume(SteadySet& set, SetVolume& volume, std::unique_ptr<io::SwitchDevice> device)
         : set_(set),
           now_(&volume),
-          device_(device),
+          device_(std::move(device)),
           name_(volume.name()),
           joined_(volume.attached()) {}
 
@@ -68,12 +71,17 @@ private:
 
     SteadySet& set_;
     SetVolume* now_;
-    io::BlockDevice* device_;
+    std::unique_ptr<io::SwitchDevice> device_;
     std::string name_;
     bool joined_;  // is or ought to be attached
     std::uint32_t pauses_ = 0;
     RangeSet lost_;  // sectors of the volume: written, never flushed, gone
     bool tell_loss_ = false;
+    // The backing device does not answer.
+    bool away_ = false;
+    bool suspected_ = false;  // is being asked
+    Instant away_since_{};
+    std::string away_why_;
 };
 
 }  // namespace uc::core

@@ -48,6 +48,7 @@ Task<void> Writeback::loop() {
         const Result<std::uint64_t> done = co_await batch(most);
         if (stopping_) break;  // told while nobody waited
         if (!done || *done == 0) {
+            parts_.failed();
             co_await io::TimedWait(parts_.clock, wake_, kRetry);
             continue;
         }

@@ -60,6 +60,8 @@ struct Parts {
     std::function<Task<Result<void>>()> flush_backing;
     // Tells that sectors were written to backing and are not flushed yet.
     std::function<void(std::uint64_t from, std::uint64_t to)> wrote_backing;
+    // A batch has failed.
+    std::function<void()> failed;
     std::function<Knobs()> knobs;
 };
 
