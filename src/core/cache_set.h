@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/rng.h"
 #include "core/options.h"
+#include "core/range_set.h"
 #include "core/report.h"
 #include "core/stats.h"
 #include "core/volume.h"
@@ -63,6 +64,13 @@ public:
     virtual void resume_dirtying() = 0;
 };
 
+// What only the cache has of a device, in sectors of its backing device.
+struct DirtyRanges {
+    std::vector<SectorRange> ranges;  // ascending
+    std::uint64_t dirty_sectors = 0;
+    bool complete = true;  // false: part of the index cannot be read, the list has less than that
+};
+
 class CacheSet {
 public:
     virtual ~CacheSet() = default;
@@ -82,6 +90,12 @@ public:
     virtual Task<Result<void>> detach(SetVolume& volume) = 0;
     // Attaches a volume that was detached, or that runs without the set, while it is in use.
     virtual Task<Result<void>> reattach(SetVolume& volume, Report& report) = 0;
+    // Of a device that the set knows, in service or not.
+    virtual Task<Result<DirtyRanges>> dirty_ranges(ondisk::Uuid uuid) = 0;
+    // DISCARDS DIRTY DATA. The cache is gone: the volume goes on with what its backing device has.
+    virtual Task<Result<void>> abandon(SetVolume& volume) = 0;
+    // DISCARDS DIRTY DATA. The set goes on without a backing device that is not in service.
+    virtual Task<Result<void>> forget_device(ondisk::Uuid uuid) = 0;
     // Orderly end: no new requests (they fail with Errc::stopped), nodes and journal written. Dirty
     // data stays in the cache. The object can only be destroyed afterwards.
     virtual Task<Result<void>> stop() = 0;

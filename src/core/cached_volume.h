@@ -93,6 +93,8 @@ public:
     Task<Result<void>> cut_off(Task<Result<void>> forget);
     // Called when write-back fails: is the backing device there?
     void on_backing_trouble(std::function<void()> tell) { trouble_ = std::move(tell); }
+    // Leaves a set that has failed, dirty data or not.
+    Task<Result<void>> abandon_set();
     // Where users' writes were answered whose keys no durable journal entry has yet. In the sectors
     // of the backing device.
     RangeSet unflushed() const;
@@ -171,6 +173,7 @@ private:
     // The set has failed. Without dirty data the volume goes on alone, its superblock saying so
     // (stale) before anything is written; with dirty data it cannot, and Errc::gone stands.
     Task<Result<void>> leave_failed_set();
+    Task<Result<void>> go_alone();
     Task<Result<void>> modify_attached(WriteOp op);
     Result<void> check_request(std::uint64_t sector, std::uint64_t sectors, bool write) const;
     std::uint64_t offset() const { return backing_ ? backing_->data_offset() : 0; }

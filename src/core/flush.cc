@@ -83,6 +83,17 @@ Task<Result<void>> CachedVolume::leave_failed_set() {
     if (read_only() || dirty_sectors() != 0) {
         co_return fail(Errc::gone, "the cache set has failed and holds dirty data of this volume");
     }
+    co_return co_await go_alone();
+}
+
+Task<Result<void>> CachedVolume::abandon_set() {
+    co_await leaving_.lock();
+    const async::Mutex::Guard guard(leaving_);
+    if (!attached_) co_return Result<void>{};
+    co_return co_await go_alone();
+}
+
+Task<Result<void>> CachedVolume::go_alone() {
     CO_OK(co_await backing_->become_stale());
     fills_->cancel(0, ~std::uint64_t{0});
     attached_ = false;

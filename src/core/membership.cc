@@ -94,7 +94,9 @@ Task<Result<void>> OpenSet::record_entry(const Placement& placement, const Super
     entry.label = superblock.label;
     entry.first_reg = entry.last_reg = now;
     uuids_[placement.inode] = entry;
-    co_return co_await write_uuids();
+    CO_OK(co_await write_uuids());
+    if (placement.old_entry) volume_tasks_.spawn(drop_orphans());
+    co_return Result<void>{};
 }
 
 Task<Result<void>> OpenSet::enter(const Placement& placement, Superblock& superblock,

@@ -45,6 +45,9 @@ public:
     Task<Result<SetVolume*>> create_flash_volume(std::uint64_t sectors, std::string label) override;
     Task<Result<void>> detach(SetVolume& volume) override;
     Task<Result<void>> reattach(SetVolume& volume, Report& report) override;
+    Task<Result<DirtyRanges>> dirty_ranges(ondisk::Uuid uuid) override;
+    Task<Result<void>> abandon(SetVolume& volume) override;
+    Task<Result<void>> forget_device(ondisk::Uuid uuid) override;
     Task<Result<void>> stop() override;
     Task<Result<void>> collect_garbage() override;
 
@@ -101,6 +104,11 @@ private:
     CachedVolume& add_volume(std::unique_ptr<CachedVolume> volume);
     Result<void> check_label(const std::string& label, const ondisk::Uuid& self) const;
     void add_flash_volumes();
+
+    // abandon.cc
+    RangeSet dirty_ranges_in_memory(Inode inode) const;
+    Task<Result<void>> drop_inode(Inode inode);
+    Task<void> drop_orphans();
 
     Task<Result<void>> write_first();
     Task<Result<void>> write_last();

@@ -309,7 +309,10 @@ Task<Result<void>> OpenSet::start(Report& report) {
     reclaimer_->run(set_tasks_);
     collector_.run(set_tasks_);
     const Result<void> saved = co_await write_first();
-    if (saved) co_return saved;
+    if (saved) {
+        volume_tasks_.spawn(drop_orphans());
+        co_return saved;
+    }
     co_await end_tasks();
     co_return refuse(report, cache_.name(),
                      "the superblock or the first journal entry cannot be "

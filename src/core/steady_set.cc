@@ -85,6 +85,29 @@ Task<Result<void>> SteadySet::reattach(SetVolume& volume, Report& report) {
     co_return Result<void>{};
 }
 
+Task<Result<DirtyRanges>> SteadySet::dirty_ranges(ondisk::Uuid uuid) {
+    co_await settled();
+    co_return co_await set_->dirty_ranges(uuid);
+}
+
+Task<Result<void>> SteadySet::abandon(SetVolume& volume) {
+    co_await settled();
+    SteadyVolume& kept = steady(volume);
+    CO_OK(co_await set_->abandon(*kept.now_));
+    // Not attached again by itself: a human has decided.
+    kept.joined_ = false;
+    kept.lost_ = RangeSet();
+    kept.tell_loss_ = false;
+    ++round_;  // requests that wait go on with the backing device
+    changed_.notify();
+    co_return Result<void>{};
+}
+
+Task<Result<void>> SteadySet::forget_device(ondisk::Uuid uuid) {
+    co_await settled();
+    co_return co_await set_->forget_device(uuid);
+}
+
 Task<Result<void>> SteadySet::collect_garbage() {
     co_await settled();
     co_return co_await set_->collect_garbage();

@@ -58,6 +58,9 @@ public:
     Task<Result<SetVolume*>> create_flash_volume(std::uint64_t sectors, std::string label) override;
     Task<Result<void>> detach(SetVolume& volume) override;
     Task<Result<void>> reattach(SetVolume& volume, Report& report) override;
+    Task<Result<DirtyRanges>> dirty_ranges(ondisk::Uuid uuid) override;
+    Task<Result<void>> abandon(SetVolume& volume) override;
+    Task<Result<void>> forget_device(ondisk::Uuid uuid) override;
     Task<Result<void>> stop() override;
     Task<Result<void>> collect_garbage() override;
     const std::vector<SetVolume*>& volumes() const override { return volume_list_; }
