@@ -18,7 +18,6 @@ namespace uc::admin {
 namespace {
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t kShare = 4;
 
 std::uint64_t limit_in(const std::filesystem::path& file) {
     std::ifstream in(file);
@@ -80,7 +79,7 @@ std::uint64_t memory_allowance() {
 }
 
 std::uint64_t node_cache_limit(std::uint64_t wanted, std::uint64_t allowance) {
-    return std::min(wanted, allowance / kShare);
+    return std::min(wanted, allowance / 8 * 3);
 }
 
 }  // namespace uc::admin

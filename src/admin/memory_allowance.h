@@ -17,7 +17,7 @@ std::uint64_t memory_allowance();
 // limit.
 std::uint64_t control_group_limit(std::string_view membership, const std::filesystem::path& root);
 
-// What of it the leaves of the index may take: a quarter, at most `wanted`. The rest is for
+// What of it the leaves of the index may take: 3/8, at most `wanted`. The rest is for
 // requests under way, bucket tables and leaves that are being written.
 std::uint64_t node_cache_limit(std::uint64_t wanted, std::uint64_t allowance);
 
