@@ -41,12 +41,16 @@ class Geometry:
 
 def geometry(dice, for_files):
     block = dice.choice((512, 512, 4096))
-    bucket = dice.choice((32, 64, 64, 128, 512)) * KIB
+    bucket = dice.choice((4, 8, 32, 64, 64, 128, 512)) * KIB
+    buckets = dice.randrange(520, 800)
+    if bucket <= 8 * KIB:  # leaves are that small as well: a deep index, if there is room for many keys
+        buckets *= dice.choice((1, 16))
+        block = 512  # four blocks to a bucket at least
     size = dice.choice((4, 12, 24, 40)) * MIB
     if for_files:
         bucket, size = dice.choice((64, 64, 128, 512)) * KIB, 320 * MIB
     return Geometry(
-        mode=dice.choice(MODES), block=block, bucket=bucket, buckets=dice.randrange(520, 800),
+        mode=dice.choice(MODES), block=block, bucket=bucket, buckets=buckets,
         backings=1 if for_files else dice.choice((1, 1, 1, 2, 3)), backing_size=size,
         data_offset=dice.choice((16, 16, 64, 2048)), depth=dice.choice((1, 8, 16, 32)),
         longest=dice.choice((16, 64, 300, 1024)), flush_every=dice.choice((5, 30, 200)))
