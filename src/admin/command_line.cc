@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "admin/abandon_command.h"
 #include "admin/client_commands.h"
 #include "admin/control_client.h"
 #include "admin/daemon.h"
@@ -34,6 +35,7 @@ struct Parsed {
     std::string label;
     bool flag = false;
     ServeOptions serve;
+    AbandonOptions abandon;
     std::vector<std::string> set_options;
 };
 
@@ -146,6 +148,28 @@ void add_volume_commands(CLI::App& app, Parsed& parsed) {
     });
 }
 
+void add_abandon(CLI::App& app, Parsed& parsed) {
+    CLI::App* sub = add_client(
+        app, parsed, "abandon",
+        "Go on without data that only a lost cache device has, or without a lost backing device",
+        "abandon 2f0c8a4e-90c1-4f0b-8a4f-5a4f0f3f9d11            (lists what would be lost)\n"
+        "  ubcache abandon 2f0c8a4e-90c1-4f0b-8a4f-5a4f0f3f9d11 --discard-dirty --list lost.txt\n"
+        "  ubcache abandon 2f0c8a4e-90c1-4f0b-8a4f-5a4f0f3f9d11 --discard-dirty --backing "
+        "/dev/sdb");
+    AbandonOptions& options = parsed.abandon;
+    sub->add_option("uuid", options.uuid, "Uuid of the backing device (see ubcache show)")
+        ->required();
+    sub->add_flag("--discard-dirty", options.discard,
+                  "Give the data up; without this they are only listed");
+    sub->add_option("--list", options.list,
+                    "Write what is lost to this new file, - for standard output (default: "
+                    "ubcache-lost-UUID.txt)");
+    sub->add_option("--backing", options.backing,
+                    "No daemon runs and the cache device is gone for good: change this backing "
+                    "device itself");
+    sub->callback([&parsed] { parsed.status = abandon_command(parsed.client, parsed.abandon); });
+}
+
 void add_daemon_commands(CLI::App& app, Parsed& parsed) {
     CLI::App* status =
         add_client(app, parsed, "status", "Show sets, volumes, hits, dirty data", "status");
@@ -208,6 +232,7 @@ int command_line(int argc, char** argv) {
     add_daemon_commands(app, parsed);
     add_set(app, parsed);
     add_volume_commands(app, parsed);
+    add_abandon(app, parsed);
 
     const std::string first = argc > 1 ? argv[1] : "";
     const std::vector<std::string> names = command_names(app);

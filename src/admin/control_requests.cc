@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "admin/abandon_requests.h"
 #include "admin/attributes.h"
 #include "admin/label_text.h"
 #include "admin/status.h"
@@ -127,6 +128,10 @@ ControlRequests::Answer ControlRequests::dispatch(const json& request, ControlRe
     if (op == "flush") co_return co_await flush(request, reply);
     if (op == "stop") co_return co_await stop(request, reply);
     if (op == "create-volume") co_return co_await create_volume(request);
+    if (op == "list-dirty") {
+        co_return co_await list_dirty(served_, text_member(request, "uuid"), reply);
+    }
+    if (op == "abandon") co_return co_await abandon(request);
     if (op == "gc") co_return co_await collect_garbage();
     co_return tl::unexpected(fmt::format("unknown op \"{}\"", op));
 }
@@ -204,6 +209,14 @@ ControlRequests::Answer ControlRequests::detach(const json& request, ControlRepl
     CO_TRY(ServedVolume volume, named_volume(text_member(request, "volume")));
     CO_OK(co_await write_back_.detach(volume, reply));
     co_return result_with("volume", volume.name);
+}
+
+ControlRequests::Answer ControlRequests::abandon(const json& request) {
+    // Nobody shall lose data by a request that was meant otherwise.
+    if (!flag_member(request, "discard_dirty")) {
+        co_return tl::unexpected(std::string("abandon: \"discard_dirty\" has to be true"));
+    }
+    co_return co_await admin::abandon(served_, text_member(request, "uuid"));
 }
 
 ControlRequests::Answer ControlRequests::flush(const json& request, ControlReply& reply) {

@@ -30,6 +30,7 @@ private:
     Answer set_attributes(const nlohmann::json& request);
     Answer attach(const nlohmann::json& request);
     Answer detach(const nlohmann::json& request, ControlReply& reply);
+    Answer abandon(const nlohmann::json& request);
     Answer flush(const nlohmann::json& request, ControlReply& reply);
     Answer stop(const nlohmann::json& request, ControlReply& reply);
     Answer wait_for_stop();

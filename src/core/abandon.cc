@@ -60,8 +60,11 @@ Task<Result<DirtyRanges>> OpenSet::dirty_ranges(ondisk::Uuid uuid) {
 
 Task<Result<void>> OpenSet::abandon(SetVolume& volume) {
     CO_TRY(CachedVolume* const cached, own(volume));
+    if (options_.read_only) co_return fail(Errc::read_only, "the set is open for reading only");
     if (failure().empty()) {
-        co_return fail(Errc::busy, "its cache is in service: 'detach' writes its data back");
+        co_return fail(Errc::busy,
+                       "its cache is in service: 'detach' writes its data back (a backing device "
+                       "that is gone for good can be given up while the set is served without it)");
     }
     if (cached->flash_only()) {
         co_return fail(Errc::invalid, "a flash-only volume has no backing device to go on with");

@@ -56,6 +56,50 @@ class Membership(DaemonTest):
                           self.control, cwd=self.dir)
         self.assert_one_line_error(refused, "it has shrunk or is another device")
 
+    @unittest.skipUnless(os.path.exists("/dev/fuse"), "FUSE is not available")
+    def make_dirty(self):
+        os.mkdir(self.path("mnt"))
+        self.start("--set-option", "writeback_running=0", "--fuse", "mnt")
+        volume = self.volume()
+        with open(self.path("mnt/" + volume["name"]), "r+b", buffering=0) as file:
+            file.write(b"x" * 65536)
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        return volume["uuid"]
+
+    def test_set_goes_on_without_a_device_that_is_given_up(self):
+        uuid = self.make_dirty()
+        self.start(backing=())
+        self.assertIn("64 KiB", self.ask("abandon", uuid, "--discard-dirty", "--list", "lost.txt"))
+        with open(self.path("lost.txt")) as lost:
+            self.assertIn("8192 65536", lost.read())
+        self.assertEqual(self.status()["set"]["buckets"]["dirty"], 0)
+        self.assertIn("does not know", self.ask("abandon", uuid, code=1))
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+
+    def test_device_whose_cache_is_lost_goes_on_with_a_new_one(self):
+        uuid = self.make_dirty()
+        os.unlink(self.path("ssd"))
+        self.image("new", 64 * MIB)
+        made = ubcache("make", "-C", "new", cwd=self.dir)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        serve = ("serve", "--cache", "new", "--backing", "disk", "--attach", "--control",
+                 self.control)
+        self.assert_one_line_error(ubcache(*serve, cwd=self.dir), "dirty")
+        give_up = ("abandon", uuid, "--backing", "disk")
+        other = ("abandon", "0" + uuid[1:], "--backing", "disk", "--discard-dirty")
+        self.assert_one_line_error(ubcache(*other, cwd=self.dir), "is the backing device " + uuid)
+        told = ubcache(*give_up, cwd=self.dir)
+        self.assertIn(b"Nothing was given up", told.stdout)
+        self.assert_one_line_error(ubcache(*serve, cwd=self.dir), "dirty")
+        done = ubcache(*give_up, "--discard-dirty", cwd=self.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assert_one_line_error(ubcache(*give_up, "--discard-dirty", cwd=self.dir),
+                                   "nothing to give up")
+        self.start("--attach", cache="new")
+        self.assertEqual(self.volume()["state"], "clean")
+
 
 if __name__ == "__main__":
     unittest.main()

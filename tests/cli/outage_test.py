@@ -104,6 +104,32 @@ class CacheDevice(DaemonTest):
         self.assertEqual(out, b"")
         self.assertIn(b"nput/output error", err)
 
+    def test_volume_goes_on_without_its_cache_when_a_human_says_so(self):
+        self.start_inner(grace=300)
+        self.write_all()
+        uuid = self.volume()["uuid"]
+        refused = self.ask("abandon", uuid, "--discard-dirty", code=1)
+        self.assertIn("in service", refused)
+        self.assertFalse(os.path.exists(self.path(f"ubcache-lost-{uuid}.txt")), "nothing was lost")
+        self.kill(self.outer)
+        reader = self.reader()
+        self.wait_for_outage()
+        said = self.ask("abandon", uuid, "--list", "seen.txt")
+        self.assertIn("2 MiB", said)
+        self.assertIn("Nothing was given up", said)
+        self.assertIn("File exists", self.ask("abandon", uuid, "--discard-dirty", "--list",
+                                              "seen.txt", code=1))
+        self.assertIn("goes on", self.ask("abandon", uuid, "--discard-dirty"))
+        out, err = reader.communicate(timeout=60)
+        self.assertEqual(reader.returncode, 0, err)
+        self.assertEqual(out, bytes(32 * BLOCK), "what the backing device has")
+        with open(self.path(f"ubcache-lost-{uuid}.txt")) as lost:
+            ranges = [line.split() for line in lost if not line.startswith("#")]
+        self.assertEqual(sum(int(length) for _, length in ranges), 32 * BLOCK)
+        self.assertEqual(min(int(first) for first, _ in ranges), 8192, "the data offset")
+        with open(self.path("mnt/home"), "r+b") as volume:
+            volume.write(b"new" * 1000)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -34,8 +34,8 @@ class DaemonTest(ScratchTest):
         self.uri = "nbd+unix:///home?socket=" + self.path("nbd.sock")
         self.daemon = None
 
-    def start(self, *options, backing=("disk",), env=None, before_exec=None):
-        command = [support.UBCACHE, "serve", "--cache", "ssd", "--control", self.control]
+    def start(self, *options, cache="ssd", backing=("disk",), env=None, before_exec=None):
+        command = [support.UBCACHE, "serve", "--cache", cache, "--control", self.control]
         for name in backing:
             command += ["--backing", name]
         self.daemon = subprocess.Popen(command + list(options), cwd=self.dir, text=True,
