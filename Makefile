@@ -52,7 +52,7 @@ lab: build  ## a stock kernel and ubcache take turns on the same sets: make lab 
 	tests/lab/run --ping-pong --minutes $(MINUTES) --seed $(SEED) || status=1; exit $$status
 
 bench: build  ## benchmarks, one after the other (about five minutes)
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release -j $(JOBS) --target benchmarks
 	@bench/run build/release
 
 lint:  ## rules of the tree: format, layers, coroutine forms, sizes

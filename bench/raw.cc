@@ -172,8 +172,8 @@ RawFile::~RawFile() {
     ::close(fd_);
 }
 
-Figures RawFile::run(const Load& load, std::chrono::nanoseconds length) {
-    RawLoop loop(fd_, bytes_, load, rng_.next());
+Figures RawFile::run(const Load& load, std::uint64_t bytes, std::chrono::nanoseconds length) {
+    RawLoop loop(fd_, bytes, load, rng_.next());
     for (unsigned slot = 0; slot < load.depth; ++slot) loop.queue(slot);
     std::uint64_t ops = 0;
     unsigned in_flight = load.depth;

@@ -31,7 +31,10 @@ struct Load {
 class Positions {
 public:
     Positions(const Load& load, std::uint64_t bytes, std::uint64_t seed)
-        : rng_(seed), blocks_(bytes / load.block_bytes), load_(load) {}
+        : rng_(seed),
+          blocks_(bytes / load.block_bytes),
+          sequential_(rng_.below(blocks_)),  // or each turn would see the same first part only
+          load_(load) {}
     std::uint64_t next_byte() {
         if (load_.random) return rng_.below(blocks_) * load_.block_bytes;
         if (sequential_ == blocks_) sequential_ = 0;
@@ -41,7 +44,7 @@ public:
 private:
     Rng rng_;
     std::uint64_t blocks_;
-    std::uint64_t sequential_ = 0;
+    std::uint64_t sequential_;
     Load load_;
 };
 
@@ -87,7 +90,8 @@ public:
     RawFile(const RawFile&) = delete;
     RawFile& operator=(const RawFile&) = delete;
 
-    Figures run(const Load& load, std::chrono::nanoseconds turn);
+    // Within the first `bytes` of the file.
+    Figures run(const Load& load, std::uint64_t bytes, std::chrono::nanoseconds turn);
     std::uint64_t bytes() const { return bytes_; }
 
 private:

@@ -87,7 +87,7 @@ void compare_file(const Setting& setting, RawFile& raw, const Load& load) {
     std::vector<Figures> bare;
     std::vector<Figures> ours;
     for (int round = 0; round < setting.rounds; ++round) {
-        bare.push_back(raw.run(load, setting.turn));
+        bare.push_back(raw.run(load, raw.bytes(), setting.turn));
         ours.push_back(run_load(executor, **reactor, **device, load, setting.turn,
                                 static_cast<std::uint64_t>(round)));
     }
