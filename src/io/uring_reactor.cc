@@ -36,6 +36,7 @@ constexpr unsigned kFileSlots = 64;
 constexpr int kResumesPerTurn = 1024;
 constexpr int kMaxInterruptions = 16;
 constexpr unsigned kReapBatch = 64;
+constexpr std::uint64_t kLasting = 1;  // in the user data, beside the operation's address
 
 struct TimerKey {
     Instant due;
@@ -95,6 +96,7 @@ struct UringReactor::State {
     std::vector<Completion> parked;
     std::vector<Completion> dispatching;
     std::vector<int> free_file_slots;
+    std::vector<std::shared_ptr<const void>> kept;  // until the ring is gone: see ~State()
 
     ~State() {
         if (ring_ready) io_uring_queue_exit(&ring);
@@ -130,6 +132,7 @@ UringReactor::UringReactor(async::Executor& executor, std::unique_ptr<State> sta
 UringReactor::~UringReactor() {
     if (in_flight_ > 0) cancel_all();
     settle(in_flight_);
+    io_uring_submit(&state_->ring);  // what lasting operations have to say last
 }
 
 void UringReactor::cancel_all() {
@@ -174,7 +177,8 @@ void UringReactor::resume_ready() {
 void UringReactor::submit_and_wait() {
     int result = 0;
     if (state_->timers.empty()) {
-        CHECK(in_flight_ > 0);  // else nothing could ever wake us: a task waits for nobody
+        CHECK(in_flight_ + lasting_ >
+              0);  // else nothing could ever wake us: a task waits for nobody
         result = io_uring_submit_and_wait(&state_->ring, 1);
     } else {
         const Duration left = state_->timers.begin()->due - now();
@@ -194,23 +198,44 @@ void UringReactor::reap() {
         state.dispatching.swap(state.parked);
         state.collect(state.dispatching);
         for (const Completion& done : state.dispatching) {
-            if (done.user_data == LIBURING_UDATA_TIMEOUT) continue;  // liburing's own, old kernels
-            CHECK(in_flight_ > 0);
-            --in_flight_;
-            reinterpret_cast<UringOp*>(done.user_data)->complete(done.result);
+            dispatch(done.user_data, done.result);
         }
     } while (io_uring_cq_ready(&state.ring) > 0 || !state.parked.empty());
 }
 
-io_uring_sqe* UringReactor::prepare(UringOp* op) {
+void UringReactor::dispatch(std::uint64_t user_data, int result) {
+    if (user_data == LIBURING_UDATA_TIMEOUT) return;  // liburing's own, old kernels
+    std::size_t& count = (user_data & kLasting) != 0 ? lasting_ : in_flight_;
+    CHECK(count > 0);
+    --count;
+    reinterpret_cast<UringOp*>(user_data & ~kLasting)->complete(result);
+}
+
+io_uring_sqe* UringReactor::next_entry() {
     io_uring_sqe* sqe = io_uring_get_sqe(&state_->ring);
     while (sqe == nullptr) {
         make_room();
         sqe = io_uring_get_sqe(&state_->ring);
     }
+    return sqe;
+}
+
+io_uring_sqe* UringReactor::prepare(UringOp* op) {
+    io_uring_sqe* const sqe = next_entry();
     io_uring_sqe_set_data(sqe, op);
     ++in_flight_;
     return sqe;
+}
+
+io_uring_sqe* UringReactor::prepare_lasting(UringOp* op) {
+    io_uring_sqe* const sqe = next_entry();
+    io_uring_sqe_set_data64(sqe, reinterpret_cast<std::uint64_t>(op) | kLasting);
+    ++lasting_;
+    return sqe;
+}
+
+void UringReactor::keep(std::shared_ptr<const void> memory) {
+    state_->kept.push_back(std::move(memory));
 }
 
 // The submission queue is full. If the kernel does not take more before we collect completions, we

@@ -54,7 +54,11 @@ public:
     // A submission entry to fill in at once (already linked to `op`). Never null: submits a full
     // queue first.
     io_uring_sqe* prepare(UringOp* op);
-    // Operations prepared and not completed.
+    // The same for an operation that may be left unfinished: the reactor does not await it when it
+    // ends. What it points to must be kept (keep()), for the kernel may write to it until then.
+    io_uring_sqe* prepare_lasting(UringOp* op);
+    void keep(std::shared_ptr<const void> memory);
+    // Operations prepared and not completed, without the lasting ones.
     std::size_t in_flight() const { return in_flight_; }
 
     // Slot for IOSQE_FIXED_FILE, which saves the descriptor look-up; -1 if there is none left.
@@ -83,12 +87,15 @@ private:
     void submit_and_wait();
     void reap();
     void make_room();
+    io_uring_sqe* next_entry();
+    void dispatch(std::uint64_t user_data, int result);
     void fire_timers();
     void cancel_all();
 
     async::Executor& executor_;
     std::unique_ptr<State> state_;
     std::size_t in_flight_ = 0;
+    std::size_t lasting_ = 0;
     std::uint64_t timer_order_ = 0;
     bool stopping_ = false;
     bool closing_ = false;  // interrupted operations are not started again
