@@ -66,8 +66,8 @@ Task<Outcome<json>> abandon(ServedSet& served, std::string uuid) {
     CO_TRY(const ondisk::Uuid wanted, parse_uuid(served, uuid));
     const ServedVolume* known = served.find(wanted.to_string());
     core::SetVolume* volume = known == nullptr ? nullptr : known->volume;
-    Task<Result<void>> work = volume == nullptr ? served.set()->forget_device(wanted)
-                                                : served.set()->abandon(*volume);
+    Task<Result<void>> work =
+        volume == nullptr ? served.set()->forget_device(wanted) : served.set()->abandon(*volume);
     Result<void> done = co_await std::move(work);
     if (!done) co_return tl::unexpected(explain(uuid, done.error()));
     co_return given_up(wanted, volume != nullptr);

@@ -62,7 +62,8 @@ int serve(Parsed& parsed) {
     if (!options.front_ends.nbd.empty() && !endpoint) {
         throw CLI::ValidationError(endpoint.error());
     }
-    if (options.front_ends.nbd.empty() && options.front_ends.fuse.empty()) {
+    if (options.front_ends.nbd.empty() && options.front_ends.fuse.empty() &&
+        !options.front_ends.ublk) {
         const std::filesystem::path control(options.control);
         options.front_ends.nbd = "unix:" + (control.parent_path() / "nbd.sock").string();
     }
@@ -76,12 +77,15 @@ void add_serve(CLI::App& app, Parsed& parsed) {
     sub->add_option("--cache", options.cache, "Cache device")->required();
     sub->add_option("--backing", options.backings, "Backing devices")->take_all();
     sub->add_option("--nbd", options.front_ends.nbd,
-                    "Listen for NBD clients on unix:PATH or HOST:PORT (default without --fuse: "
-                    "nbd.sock beside the control socket)");
+                    "Listen for NBD clients on unix:PATH or HOST:PORT (default without --fuse "
+                    "and --ublk: nbd.sock beside the control socket)");
     sub->add_flag("--nbd-anywhere", options.front_ends.nbd_anywhere,
                   "Allow an address other than the loopback's; NBD has no login and no encryption");
     sub->add_option("--fuse", options.front_ends.fuse,
                     "Show the volumes as files in this directory");
+    sub->add_flag("--ublk", options.front_ends.ublk,
+                  "Make each volume a block device of the kernel, /dev/ublkbN, with links in "
+                  "/dev/ubcache");
     sub->add_option("--control", parsed.client.control, "Path of the control socket")
         ->capture_default_str();
     sub->add_flag("--read-only", options.read_only, "Never write to any device");

@@ -31,6 +31,8 @@ std::string uri_text(std::string_view text) {
     return out;
 }
 
+constexpr const char* kLinks = "/dev/ubcache";
+
 }  // namespace
 
 FrontEnds::FrontEnds(async::Executor& executor, io::UringReactor& reactor,
@@ -67,6 +69,9 @@ Task<Outcome<>> FrontEnds::start(std::vector<frontend::Export> exports) {
         CO_OK(co_await start_fuse());
     }
     set_exports(exports);
+    if (options_.ublk) {
+        CO_OK(co_await start_ublk(std::move(exports)));
+    }
     if (nbd_) serving_.spawn(nbd_->serve());
     if (fuse_) serving_.spawn(watch_fuse(fuse_->serve()));
     co_return Outcome<>();
@@ -76,7 +81,9 @@ Task<void> FrontEnds::stop() {
     stopping_ = true;
     if (nbd_) nbd_->stop();
     if (fuse_) fuse_->stop();
+    if (ublk_) co_await ublk_->stop();
     co_await serving_.drained();
+    ublk_.reset();
     fuse_.reset();
     nbd_.reset();
 }
@@ -84,6 +91,7 @@ Task<void> FrontEnds::stop() {
 void FrontEnds::set_exports(const std::vector<frontend::Export>& exports) {
     if (nbd_) nbd_->set_exports(exports);
     if (fuse_) fuse_->set_volumes(exports);
+    if (ublk_) serving_.spawn(update_ublk(exports));
 }
 
 Result<std::unique_ptr<frontend::NbdServer>> FrontEnds::listen(const Endpoint& endpoint) {
@@ -142,6 +150,23 @@ Task<Outcome<>> FrontEnds::start_fuse() {
     co_return Outcome<>();
 }
 
+Task<Outcome<>> FrontEnds::start_ublk(std::vector<frontend::Export> exports) {
+    std::string message;
+    auto opened = frontend::UblkExport::open(reactor_, executor_, kLinks, log_, &message);
+    if (!opened) co_return tl::unexpected("--ublk: " + message);
+    ublk_ = std::move(*opened);
+    Result<void> done = co_await ublk_->set_volumes(std::move(exports), &message);
+    if (!done) co_return tl::unexpected("--ublk: " + message);
+    co_return Outcome<>();
+}
+
+// Volumes have come or gone meanwhile.
+Task<void> FrontEnds::update_ublk(std::vector<frontend::Export> exports) {
+    std::string message;
+    Result<void> done = co_await ublk_->set_volumes(std::move(exports), &message);
+    if (!done) log_(message);
+}
+
 // Ends before stop() only if somebody has unmounted the directory.
 Task<void> FrontEnds::watch_fuse(Task<void> serving) {
     co_await std::move(serving);
@@ -168,6 +193,10 @@ std::string FrontEnds::nbd_uri(const std::string& name) const {
 std::string FrontEnds::file_path(const std::string& name) const {
     if (!fuse_) return {};
     return (std::filesystem::absolute(options_.fuse) / name).lexically_normal().string();
+}
+
+std::string FrontEnds::block_path(const core::Volume* volume) const {
+    return ublk_ ? ublk_->path(volume) : std::string();
 }
 
 }  // namespace uc::admin

@@ -1,4 +1,5 @@
-// The front ends of a set in service: NBD server and FUSE directory, whichever were asked for.
+// The front ends of a set in service: NBD server, FUSE directory and block devices, whichever were
+// asked for.
 #pragma once
 
 #include <functional>
@@ -13,6 +14,7 @@
 #include "frontend/export.h"
 #include "frontend/fuse_export.h"
 #include "frontend/nbd_server.h"
+#include "frontend/ublk_export.h"
 #include "io/uring_reactor.h"
 
 namespace uc::admin {
@@ -20,6 +22,7 @@ namespace uc::admin {
 struct FrontEndOptions {
     std::string nbd;            // "unix:PATH" or "HOST:PORT"; empty: no NBD
     std::string fuse;           // directory; empty: no FUSE
+    bool ublk = false;          // block devices of the kernel
     bool nbd_anywhere = false;  // TCP beyond the loopback interface
 };
 
@@ -43,10 +46,13 @@ public:
     // Where clients find what is exported as `name`; empty if that front end is not in use.
     std::string nbd_uri(const std::string& name) const;
     std::string file_path(const std::string& name) const;
+    std::string block_path(const core::Volume* volume) const;
 
 private:
     Task<Outcome<>> start_nbd();
     Task<Outcome<>> start_fuse();
+    Task<Outcome<>> start_ublk(std::vector<frontend::Export> exports);
+    Task<void> update_ublk(std::vector<frontend::Export> exports);
     Outcome<> make_fuse_directory() const;
     Result<std::unique_ptr<frontend::NbdServer>> listen(const Endpoint& endpoint);
     Task<void> watch_fuse(Task<void> serving);
@@ -58,6 +64,7 @@ private:
     Log log_;
     std::unique_ptr<frontend::NbdServer> nbd_;
     std::unique_ptr<frontend::FuseExport> fuse_;
+    std::unique_ptr<frontend::UblkExport> ublk_;
     async::TaskGroup serving_;
     bool stopping_ = false;
 };

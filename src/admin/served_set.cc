@@ -92,7 +92,9 @@ Task<Outcome<>> ServedSet::open() {
                         options_.cache));
     }
     std::vector<frontend::Export> list = exports();
-    co_return co_await front_ends_.start(std::move(list));
+    Outcome<> started = co_await front_ends_.start(std::move(list));
+    opened_ = true;
+    co_return std::move(started);
 }
 
 // The device may be back under the name that it had, or under one that the kernel chose anew.
@@ -248,7 +250,8 @@ std::vector<frontend::Export> ServedSet::exports() const {
     for (const ServedVolume& served : volumes_) {
         const std::string& backing = served.volume->backing_name();
         list.push_back({served.name, served.volume,
-                        backing.empty() ? "flash-only volume" : "cached " + backing});
+                        backing.empty() ? "flash-only volume" : "cached " + backing,
+                        served.volume->uuid().to_string(), served.volume->label()});
     }
     return list;
 }
@@ -267,13 +270,17 @@ std::string ServedSet::nbd_uri(const ServedVolume& volume) const {
     return front_ends_.nbd_uri(volume.name);
 }
 
+std::string ServedSet::block_path(const ServedVolume& volume) const {
+    return front_ends_.block_path(volume.volume);
+}
+
 std::string ServedSet::file_path(const ServedVolume& volume) const {
     return front_ends_.file_path(volume.name);
 }
 
 void ServedSet::log(const std::string& line) {
     notes_.push_back(line);
-    print_(line);
+    if (opened_) print_(line);  // those of the opening are printed together
 }
 
 }  // namespace uc::admin

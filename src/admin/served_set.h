@@ -66,6 +66,7 @@ public:
     // Where clients find a volume; empty if that front end is not in use.
     std::string nbd_uri(const ServedVolume& volume) const;
     std::string file_path(const ServedVolume& volume) const;
+    std::string block_path(const ServedVolume& volume) const;
     bool read_only() const { return options_.read_only; }
     // Not empty: one line on dirty data of a backing device that is not here. Found only while
     // nothing else is dirty.
@@ -96,6 +97,7 @@ private:
     FrontEnds front_ends_;
     std::vector<std::string> notes_;
     std::vector<std::pair<const Attribute*, AttributeValue>> set_options_;  // checked
+    bool opened_ = false;
     bool stopping_ = false;
     bool write_back_at_end_ = false;
 };

@@ -67,7 +67,8 @@ json volume_json(const ServedSet& served, const ServedVolume& entry) {
              {"dirty_bytes", volume.dirty_sectors() * kSectorBytes},
              {"read_only", volume.read_only()},
              {"nbd", served.nbd_uri(entry)},
-             {"file", served.file_path(entry)}};
+             {"file", served.file_path(entry)},
+             {"block_device", served.block_path(entry)}};
     out["stats"] = stats_json(volume.stats());
     out["attributes"] = attributes_json({served.set(), entry.volume}, Attribute::Scope::volume);
     return out;
@@ -160,6 +161,8 @@ std::string volume_line(const ServedSet& served, const ServedVolume& entry) {
     const std::string file = served.file_path(entry);
     if (!uri.empty()) line += ", NBD " + uri;
     if (!file.empty()) line += ", file " + file;
+    const std::string block = served.block_path(entry);
+    if (!block.empty()) line += ", block device " + block;
     return line;
 }
 

@@ -128,6 +128,9 @@ std::string volume_text(const json& volume) {
     }
     if (!word(volume, "nbd").empty())
         out += fmt::format("  NBD           {}\n", word(volume, "nbd"));
+    if (!word(volume, "block_device").empty()) {
+        out += fmt::format("  block device  {}\n", word(volume, "block_device"));
+    }
     if (!word(volume, "file").empty()) {
         out += fmt::format("  file          {}\n", word(volume, "file"));
     }

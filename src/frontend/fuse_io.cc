@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "frontend/errno_of.h"
 #include "frontend/fuse_state.h"
 
 namespace uc::frontend {
@@ -29,23 +30,6 @@ namespace {
 constexpr std::size_t kCopyBelow = std::size_t{128} << 10;
 constexpr std::size_t kMaxRead = std::size_t{16} << 20;
 constexpr std::array<std::byte, kSectorBytes> kZeroSector{};
-
-int errno_of(const Error& error) {
-    switch (error.code) {
-        case Errc::invalid:
-            return EINVAL;
-        case Errc::no_space:
-            return ENOSPC;
-        case Errc::read_only:
-            return EROFS;
-        case Errc::unsupported:
-            return EOPNOTSUPP;
-        case Errc::stopped:
-            return ESHUTDOWN;
-        default:
-            return EIO;
-    }
-}
 
 FuseState& state_of(fuse_req_t request) {
     return *static_cast<FuseState*>(fuse_req_userdata(request));
