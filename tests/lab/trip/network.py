@@ -2,11 +2,11 @@
 import os
 
 from trip.host import Daemon, HostError, Ubcache
-from trip.progress import NETWORK_WEIGHT
 from vm import guest
 from vm.machine import parse_disk
 
 NAME = "ext4 over nbd-client, then on the kernel's bcache"
+WEIGHT = 8
 TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MIB = 1 << 20
 
@@ -55,5 +55,5 @@ def trip(program, folder, options, progress):
         _travel(program, own, options)
     except (HostError, OSError) as error:
         failure = str(error)
-    progress.step(NAME, NETWORK_WEIGHT)
+    progress.step(NAME, WEIGHT)
     progress.result(NAME, failure)
