@@ -35,6 +35,7 @@ struct Parsed {
     std::string label;
     bool flag = false;
     ServeOptions serve;
+    std::string export_kind;
     AbandonOptions abandon;
     std::vector<std::string> set_options;
 };
@@ -45,6 +46,17 @@ void add_show(CLI::App& app, Parsed& parsed) {
     show->add_flag("--json", parsed.client.json, "Print all fields as JSON");
     show->footer("Example:\n  ubcache show ssd.img disk.img");
     show->callback([&parsed] { parsed.status = show_command(parsed.devices, parsed.client.json); });
+}
+
+// Without a word NBD, the one that needs nothing of the machine.
+void take_export(const std::string& kind, const std::filesystem::path& beside,
+                 FrontEndOptions& front_ends) {
+    const bool said = !front_ends.nbd.empty() || !front_ends.fuse.empty() || front_ends.ublk;
+    if (kind == "auto") front_ends.automatic = beside.empty() ? "." : beside.string();
+    if (kind == "ublk") front_ends.ublk = true;
+    if (kind == "fuse" && front_ends.fuse.empty()) front_ends.fuse = (beside / "volumes").string();
+    const bool nbd = kind == "nbd" || (kind.empty() && !said);
+    if (nbd && front_ends.nbd.empty()) front_ends.nbd = "unix:" + (beside / "nbd.sock").string();
 }
 
 int serve(Parsed& parsed) {
@@ -62,11 +74,8 @@ int serve(Parsed& parsed) {
     if (!options.front_ends.nbd.empty() && !endpoint) {
         throw CLI::ValidationError(endpoint.error());
     }
-    if (options.front_ends.nbd.empty() && options.front_ends.fuse.empty() &&
-        !options.front_ends.ublk) {
-        const std::filesystem::path control(options.control);
-        options.front_ends.nbd = "unix:" + (control.parent_path() / "nbd.sock").string();
-    }
+    take_export(parsed.export_kind, std::filesystem::path(options.control).parent_path(),
+                options.front_ends);
     return serve_command(options);
 }
 
@@ -83,6 +92,10 @@ void add_serve(CLI::App& app, Parsed& parsed) {
                   "Allow an address other than the loopback's; NBD has no login and no encryption");
     sub->add_option("--fuse", options.front_ends.fuse,
                     "Show the volumes as files in this directory");
+    sub->add_option("--export", parsed.export_kind,
+                    "auto: block devices where the kernel has ublk, else files (FUSE), else NBD; "
+                    "or ublk, fuse, nbd, at their usual places beside the control socket")
+        ->check(CLI::IsMember({"auto", "ublk", "fuse", "nbd"}));
     sub->add_flag("--ublk", options.front_ends.ublk,
                   "Make each volume a block device of the kernel, /dev/ublkbN, with links in "
                   "/dev/ubcache");
@@ -95,6 +108,7 @@ void add_serve(CLI::App& app, Parsed& parsed) {
     sub->footer(
         "Example:\n"
         "  ubcache serve --cache ssd.img --backing disk.img --fuse /mnt/volumes\n"
+        "  ubcache serve --cache /dev/sdc1 --backing /dev/sda --export auto\n"
         "  ubcache serve --cache /dev/nvme0n1p3 --backing /dev/sda /dev/sdb --nbd "
         "localhost:10809");
     sub->callback([&parsed] { parsed.status = serve(parsed); });

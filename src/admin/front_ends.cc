@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -35,11 +36,11 @@ constexpr const char* kLinks = "/dev/ubcache";
 
 }  // namespace
 
-FrontEnds::FrontEnds(async::Executor& executor, io::UringReactor& reactor,
-                     const FrontEndOptions& options, Log log)
+FrontEnds::FrontEnds(async::Executor& executor, io::UringReactor& reactor, FrontEndOptions options,
+                     Log log)
     : executor_(executor),
       reactor_(reactor),
-      options_(options),
+      options_(std::move(options)),
       log_(std::move(log)),
       serving_(executor) {}
 
@@ -62,19 +63,45 @@ Outcome<> FrontEnds::check() const {
 }
 
 Task<Outcome<>> FrontEnds::start(std::vector<frontend::Export> exports) {
+    if (!options_.automatic.empty()) choose();
     if (!options_.nbd.empty()) {
         CO_OK(co_await start_nbd());
     }
     if (!options_.fuse.empty()) {
         CO_OK(co_await start_fuse());
     }
-    set_exports(exports);
+    if (nbd_) nbd_->set_exports(exports);
+    if (fuse_) fuse_->set_volumes(exports);
     if (options_.ublk) {
-        CO_OK(co_await start_ublk(std::move(exports)));
+        CO_OK(co_await start_ublk(exports));
     }
     if (nbd_) serving_.spawn(nbd_->serve());
     if (fuse_) serving_.spawn(watch_fuse(fuse_->serve()));
     co_return Outcome<>();
+}
+
+// Block devices first: they are what how-tos speak of, and they outlive a killed daemon.
+void FrontEnds::choose() {
+    std::string reason;
+    auto opened = frontend::UblkExport::open(reactor_, executor_, kLinks, log_, &reason);
+    const std::string& under = options_.automatic;
+    if (opened) {
+        ublk_ = std::move(*opened);
+        options_.ublk = true;
+        log_("exports: block devices (ublk); they have links in /dev/ubcache");
+    } else if (access("/dev/fuse", R_OK | W_OK) == 0) {
+        options_.fuse = under + "/volumes";
+        log_(
+            fmt::format("exports: files in {}, for ublk is not there ({}); 'losetup -f --show "
+                        "--direct-io=on FILE' makes a block device of one",
+                        options_.fuse, reason));
+    } else {
+        options_.nbd = "unix:" + under + "/nbd.sock";
+        log_(
+            fmt::format("exports: NBD on {}/nbd.sock, for ublk is not there ({}), and neither is "
+                        "/dev/fuse",
+                        under, reason));
+    }
 }
 
 Task<void> FrontEnds::stop() {
@@ -152,9 +179,11 @@ Task<Outcome<>> FrontEnds::start_fuse() {
 
 Task<Outcome<>> FrontEnds::start_ublk(std::vector<frontend::Export> exports) {
     std::string message;
-    auto opened = frontend::UblkExport::open(reactor_, executor_, kLinks, log_, &message);
-    if (!opened) co_return tl::unexpected("--ublk: " + message);
-    ublk_ = std::move(*opened);
+    if (!ublk_) {
+        auto opened = frontend::UblkExport::open(reactor_, executor_, kLinks, log_, &message);
+        if (!opened) co_return tl::unexpected("--ublk: " + message);
+        ublk_ = std::move(*opened);
+    }
     Result<void> done = co_await ublk_->set_volumes(std::move(exports), &message);
     if (!done) co_return tl::unexpected("--ublk: " + message);
     co_return Outcome<>();

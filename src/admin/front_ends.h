@@ -20,9 +20,12 @@
 namespace uc::admin {
 
 struct FrontEndOptions {
-    std::string nbd;            // "unix:PATH" or "HOST:PORT"; empty: no NBD
-    std::string fuse;           // directory; empty: no FUSE
-    bool ublk = false;          // block devices of the kernel
+    std::string nbd;    // "unix:PATH" or "HOST:PORT"; empty: no NBD
+    std::string fuse;   // directory; empty: no FUSE
+    bool ublk = false;  // block devices of the kernel
+    // Whatever of these the machine has, best first, under this directory; empty: only what is said
+    // above.
+    std::string automatic;
     bool nbd_anywhere = false;  // TCP beyond the loopback interface
 };
 
@@ -31,7 +34,7 @@ public:
     using Log = std::function<void(const std::string&)>;
 
     // The references outlive it. `log` gets lines on what happens to it later.
-    FrontEnds(async::Executor& executor, io::UringReactor& reactor, const FrontEndOptions& options,
+    FrontEnds(async::Executor& executor, io::UringReactor& reactor, FrontEndOptions options,
               Log log);
     FrontEnds(const FrontEnds&) = delete;
     FrontEnds& operator=(const FrontEnds&) = delete;
@@ -49,6 +52,7 @@ public:
     std::string block_path(const core::Volume* volume) const;
 
 private:
+    void choose();
     Task<Outcome<>> start_nbd();
     Task<Outcome<>> start_fuse();
     Task<Outcome<>> start_ublk(std::vector<frontend::Export> exports);
@@ -60,7 +64,7 @@ private:
 
     async::Executor& executor_;
     io::UringReactor& reactor_;
-    const FrontEndOptions& options_;
+    FrontEndOptions options_;
     Log log_;
     std::unique_ptr<frontend::NbdServer> nbd_;
     std::unique_ptr<frontend::FuseExport> fuse_;

@@ -54,6 +54,23 @@ class Paths(DaemonTest):
         self.assert_one_line_error(refused, "--control ssd/c.sock: ssd is not a directory")
         self.assertFalse(os.path.exists(self.path("no")))
 
+    @unittest.skipIf(os.path.exists("/dev/ublk-control"), "this machine has ublk")
+    def test_export_is_chosen_and_the_choice_explained(self):
+        if os.path.exists("/dev/fuse"):
+            self.addCleanup(run, "umount", "-l", self.path("volumes"))
+        said = self.start("--export", "auto")
+        self.assertIn("ublk is not there (/dev/ublk-control: No such file", said)
+        if os.path.exists("/dev/fuse"):
+            self.assertIn(f"exports: files in {self.dir}/volumes", said)
+            self.assertTrue(os.path.exists(self.path("volumes/home")))
+        else:
+            self.assertIn(f"exports: NBD on {self.dir}/nbd.sock", said)
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        refused = ubcache("serve", "--cache", "ssd", "--backing", "disk", "--control",
+                          self.control, "--export", "ublk", cwd=self.dir)
+        self.assert_one_line_error(refused, "--ublk: /dev/ublk-control: No such file")
+
     @unittest.skipUnless(support.real("qemu-io"), "qemu-io is not installed")
     def test_what_clients_are_told_can_be_used_from_anywhere(self):
         self.start("--nbd", "unix:a b.sock")
