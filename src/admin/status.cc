@@ -114,6 +114,7 @@ json set_json(const ServedSet& served) {
                     {"node_splits", s.node_splits},
                     {"node_merges", s.node_merges},
                     {"prio_writes", s.prio_writes},
+                    {"prio_tables_rebuilt", s.prio_tables_rebuilt},
                     {"gc_passes", s.gc_passes},
                     {"buckets_invalidated", s.buckets_invalidated},
                     {"cache_io_errors", s.cache_io_errors}};

@@ -79,6 +79,9 @@ std::string set_text(const json& set) {
     if (!word(set, "failure").empty()) {
         out += fmt::format("  FAILED        {}\n", word(set, "failure"));
     }
+    if (number(member(set, "stats"), "prio_tables_rebuilt") != 0) {
+        out += "  repaired      the priority table was damaged and has been rebuilt\n";
+    }
     if (number(member(set, "stats"), "cache_io_errors") != 0) {
         out += fmt::format("  I/O errors    {} on the cache device\n",
                            number(member(set, "stats"), "cache_io_errors"));

@@ -29,6 +29,17 @@ void Allocator::list_unreferenced() {
     }
 }
 
+void Allocator::list_for_table() {
+    // Not more: nobody else may use these before the table is durable (see take_metadata()).
+    const std::uint64_t needed = table_.geometry().prio_buckets();
+    for (BucketIndex b = 0; b < table_.size() && free_.size() < needed; ++b) {
+        Bucket& bucket = table_.at(b);
+        if (bucket.use != Use::none || bucket.live != 0 || bucket.listed) continue;
+        bucket.listed = true;
+        free_.push_back(b);
+    }
+}
+
 BucketIndex Allocator::pop(Use use) {
     CHECK(!free_.empty());
     const BucketIndex index = free_.front();

@@ -43,6 +43,9 @@ public:
 
     // Start-up: lists every bucket to which nothing points.
     void list_unreferenced();
+    // Start-up with lost generations: buckets to which only stale pointers lead, for a new priority
+    // table if nothing else is free. It makes their new generations durable, too.
+    void list_for_table();
 
     // Data. At most `sectors`, a multiple of the block size and inside one bucket. The bucket is
     // pinned until unpin(). Empty: no bucket is free at once.

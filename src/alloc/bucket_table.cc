@@ -57,6 +57,22 @@ void BucketTable::clear_accounts() {
     }
 }
 
+void BucketTable::lose_generations() {
+    generations_lost_ = true;
+    for (Bucket& bucket : buckets_) bucket.gen = bucket.durable_gen = bucket.last_gc = Gen();
+}
+
+void BucketTable::learn(ondisk::Ptr ptr) {
+    Bucket& bucket = of(ptr);
+    if (generations_lost_ && !bucket.seen) {
+        bucket.last_gc = ptr.gen();
+    } else if (stale(ptr)) {
+        return;
+    }
+    bucket.gen = bucket.durable_gen = ptr.gen();
+    bucket.seen = true;
+}
+
 void BucketTable::set_use(BucketIndex index, Use use) {
     Bucket& bucket = buckets_[index];
     in_use_ -= counts_as_used(bucket);

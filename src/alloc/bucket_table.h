@@ -75,6 +75,13 @@ public:
     }
     void clear_accounts();
 
+    // Opening. The table on disk cannot be read: every generation is unknown until a pointer is
+    // learned.
+    void lose_generations();
+    bool generations_lost() const { return generations_lost_; }
+    // A pointer found on disk; a newer one raises the generation (13.2).
+    void learn(ondisk::Ptr ptr);
+
     void set_use(BucketIndex bucket, Use use);
     // Makes all pointers into the bucket stale. Nothing dirty may be in it.
     void invalidate(BucketIndex bucket);
@@ -105,6 +112,7 @@ private:
     std::uint64_t in_use_ = 0;
     std::int32_t epoch_ = 0;
     std::uint64_t ageing_credit_;
+    bool generations_lost_ = false;
 };
 
 // Distance at which a bucket is left alone until garbage collection has found that older pointers

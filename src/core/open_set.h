@@ -11,6 +11,7 @@
 
 #include "core/cache_set.h"
 #include "core/cached_volume.h"
+#include "core/holdings.h"
 #include "core/services.h"
 #include "gc/collector.h"
 #include "gc/reclaimer.h"
@@ -81,6 +82,10 @@ private:
     Task<Result<void>> load_uuids(const ondisk::Jset& newest, Report& report);
     Task<Result<void>> load_index(const journal::Recovered& recovered, Report& report);
     Task<Result<void>> zero_journal();
+
+    // damage.cc
+    Task<Result<void>> rebuild_generations(std::string& problem);
+    std::string uuid_damage(const Holdings& holdings) const;
 
     // placement.cc
     Result<Placement> place(const ondisk::Superblock& superblock, const std::string& name,

@@ -179,6 +179,7 @@ Task<Result<void>> OpenSet::recover(Report& report) {
     CO_OK(co_await load_roots(recovered, report));
     CO_OK(co_await load_index(recovered, report));
     allocator_.list_unreferenced();
+    if (table_.generations_lost()) allocator_.list_for_table();
     std::size_t keys = 0;
     for (const ondisk::Jset& entry : recovered.entries) keys += entry.keys.size();
     report.notes.push_back(fmt::format("journal replay done, {} keys in {} entries, seq {}", keys,
@@ -202,9 +203,17 @@ Task<Result<void>> OpenSet::load_roots(const journal::Recovered& recovered, Repo
     const Result<void> uuid = ondisk::validate_node_key(newest.uuid_bucket, geometry_);
     if (!uuid) co_return bad("bad uuid pointer", uuid.error().what);
     std::string problem;
-    const auto members =
+    auto members =
         co_await alloc::read_prio_table(cache_, newest.prio_bucket[0], magic_, table_, problem);
-    if (!members) co_return refuse(report, cache_.name(), problem, members.error());
+    if (!members) {
+        table_.lose_generations();
+        report.notes.push_back(
+            problem +
+            ": rebuilt from the index; all dirty data is kept, the clean data in the "
+            "cache is dropped");
+        ++counters_.prio_tables_rebuilt;
+        members = std::vector<BucketIndex>{};
+    }
     for (const BucketIndex member : *members) table_.set_use(member, alloc::Use::prio);
     reclaimer_.emplace(
         gc::ReclaimParts{env_.executor, env_.clock, env_.rng, cache_, table_, allocator_, journal_,
@@ -224,8 +233,7 @@ Task<Result<void>> OpenSet::load_uuids(const ondisk::Jset& newest, Report& repor
     }
     uuids_ = ondisk::decode_uuid_table(bytes.span(), newest.version, geometry_);
     uuid_bucket_ = table_.bucket_of(ptr);
-    alloc::Bucket& bucket = table_.at(*uuid_bucket_);
-    if (!table_.stale(ptr)) bucket.gen = bucket.durable_gen = ptr.gen();
+    table_.learn(ptr);
     table_.set_use(*uuid_bucket_, alloc::Use::uuid);
     co_return Result<void>{};
 }
@@ -247,8 +255,24 @@ Task<Result<void>> OpenSet::load_index(const journal::Recovered& recovered, Repo
         if (!replayed) co_return refuse(report, cache_.name(), problem, replayed.error());
         journal_.unpin(entry.seq);
     }
-    const Result<void> accounted = co_await tree_.account(problem);
+    if (table_.generations_lost()) {
+        const Result<void> rebuilt = co_await rebuild_generations(problem);
+        if (!rebuilt) co_return refuse(report, cache_.name(), problem, rebuilt.error());
+    }
+    Holdings holdings;
+    const auto see = [&holdings](const Key& key) { holdings.add(key); };
+    const Result<void> accounted = co_await tree_.account(see, problem);
     if (!accounted) co_return refuse(report, cache_.name(), problem, accounted.error());
+    if (tree_.stats().torn_appends != 0) {
+        report.notes.push_back(
+            fmt::format("b-tree: {} torn appends were dropped; the journal has their keys",
+                        tree_.stats().torn_appends));
+    }
+    const std::string damage = uuid_damage(holdings);
+    if (!damage.empty()) {
+        co_return refuse(report, cache_.name(), damage,
+                         Error{Errc::corrupt, 0, "the uuid table is damaged"});
+    }
     co_return Result<void>{};
 }
 
@@ -315,14 +339,17 @@ Task<Result<void>> OpenSet::start(Report& report) {
     }
     co_await end_tasks();
     co_return refuse(report, cache_.name(),
-                     "the superblock or the first journal entry cannot be "
-                     "written",
+                     "the superblock, the first journal entry or the priority table "
+                     "cannot be written",
                      saved.error());
 }
 
 Task<Result<void>> OpenSet::write_first() {
     if (journal_.durable_seq() == 0) {  // a blank set
         CO_OK(co_await journal_.flush(journal_.open_seq()));
+    }
+    if (table_.generations_lost()) {
+        CO_OK(co_await reclaimer_->replace_table());
     }
     co_return co_await save_superblock();
 }

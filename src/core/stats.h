@@ -43,6 +43,7 @@ struct SetStats {
     std::uint64_t journal_writes = 0, journal_flushes = 0, journal_keys = 0;
     std::uint64_t node_writes = 0, node_reads = 0, node_splits = 0, node_merges = 0;
     std::uint64_t prio_writes = 0;
+    std::uint64_t prio_tables_rebuilt = 0;  // damaged when the set was opened
     std::uint64_t gc_passes = 0;
     std::uint64_t buckets_invalidated = 0;
     std::uint64_t cache_io_errors = 0;

@@ -52,6 +52,8 @@ public:
     void run(async::TaskGroup& group);
     void stop();
 
+    // Puts a new table in the place of one that could not be read; durable when it returns.
+    Task<Result<void>> replace_table() { return make_durable(); }
     // Writes the table to new buckets; not durable and not pointed at yet. For a blank set and for
     // passes.
     Task<Result<BucketIndex>> write_table();

@@ -67,6 +67,7 @@ Task<Result<void>> Tree::read_node(Key key, unsigned level, Node& out, std::stri
     out.seq = image->seq;
     out.next_block = image->next_block;
     out.must_rewrite = image->torn;
+    stats_.torn_appends += image->torn;
     const Result<void> filled = level == 0 ? fill_leaf(*image, out) : fill_interior(*image, out);
     if (!filled) {
         problem = fmt::format("b-tree node of level {}: {} at bucket {}", level,
@@ -146,12 +147,9 @@ Result<void> Tree::fill_interior(const ondisk::NodeImage& image, Node& out) {
 // 13.2. Level is that of the node that contains the key.
 void Tree::note(const Key& key, unsigned level) {
     if (!key.has_ptr() || !key.ptr().available()) return;
+    parts_.table.learn(key.ptr());
     alloc::Bucket& bucket = parts_.table.of(key.ptr());
     const Gen gen = key.ptr().gen();
-    if (!parts_.table.stale(key.ptr())) {
-        bucket.gen = bucket.durable_gen = gen;
-        bucket.seen = true;
-    }
     const bool record = level > 0 && key.pos() == ondisk::kPosZero;
     if (!record && bucket.last_gc.newer_than(gen) != 0) bucket.last_gc = gen;
 }
@@ -222,13 +220,13 @@ Task<Result<void>> Tree::replay(const ondisk::Jset& entry, std::string& problem)
     co_return Result<void>{};
 }
 
-Task<Result<void>> Tree::account(std::string& problem) {
+Task<Result<void>> Tree::account(See see, std::string& problem) {
     parts_.table.clear_accounts();
     Pos cursor{};
     bool more = true;
     std::uint64_t clash = 0;
     while (more) {
-        const auto count = [this, &clash](const Key& key) {
+        const auto count = [&](const Key& key) {
             if (parts_.table.stale(key.ptr())) return;
             const alloc::Use use = parts_.table.of(key.ptr()).use;
             if (use != alloc::Use::none && use != alloc::Use::data) {
@@ -236,6 +234,7 @@ Task<Result<void>> Tree::account(std::string& problem) {
                 return;
             }
             parts_.table.add(key);
+            if (see) see(key);
         };
         CO_TRY(const Visit visited, co_await visit(cursor, count));
         more = visited.more;

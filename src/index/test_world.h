@@ -219,7 +219,7 @@ private:
             CO_OK(co_await tree().replay(entry, problem));
             parts->journal.unpin(entry.seq);
         }
-        co_return co_await tree().account(problem);
+        co_return co_await tree().account(nullptr, problem);
     }
 
     std::vector<Ptr> unpin_;

@@ -22,6 +22,7 @@
 #include <absl/container/inlined_vector.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,6 +62,7 @@ struct TreeParts {
 struct TreeStats {
     std::uint64_t node_reads = 0, node_writes = 0, written_sectors = 0;
     std::uint64_t splits = 0, merges = 0, rewrites = 0, appends = 0;
+    std::uint64_t torn_appends = 0;  // ended their node when it was read; replayed instead
 };
 
 // What lies in a range, for decisions about writes.
@@ -76,11 +78,13 @@ public:
     Tree& operator=(const Tree&) = delete;
 
     // Opening. First load() with the journal's keys, which raises generations (13.2); then replay()
-    // entry by entry; then account(). `problem` names node, bucket and reason on Errc::corrupt.
+    // entry by entry; then account(), which shows each valid extent to `see`. `problem` names node,
+    // bucket and reason on Errc::corrupt.
     Task<Result<void>> load(const ondisk::Key& root, unsigned level,
                             const std::vector<ondisk::Jset>& journal, std::string& problem);
     Task<Result<void>> replay(const ondisk::Jset& entry, std::string& problem);
-    Task<Result<void>> account(std::string& problem);
+    using See = std::function<void(const ondisk::Key&)>;
+    Task<Result<void>> account(See see, std::string& problem);
     // A blank set: writes an empty root leaf and returns its key.
     Task<Result<ondisk::Key>> create();
 

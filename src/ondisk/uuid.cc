@@ -125,6 +125,13 @@ std::vector<UuidEntry> decode_uuid_table(std::span<const std::byte> bytes,
     return decode_table<UuidEntryDisk>(bytes, count);
 }
 
+bool plausible(const UuidEntry& entry) {
+    if ((entry.flags & ~UuidEntry::kFlashOnly) != 0) return false;
+    if (!entry.is_free()) return true;
+    return entry.first_reg == 0 && entry.last_reg == 0 && entry.invalidated == 0 &&
+           entry.flags == 0 && entry.sectors == 0;
+}
+
 void encode_uuid_table(std::span<const UuidEntry> entries, std::span<std::byte> out) {
     CHECK(entries.size() * sizeof(UuidEntryDisk) <= out.size());
     std::byte* at = out.data();

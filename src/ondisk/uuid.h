@@ -64,6 +64,9 @@ struct UuidEntry {
     bool flash_only() const { return (flags & kFlashOnly) != 0; }
 };
 
+// Could have been written by somebody: the table has no checksum.
+bool plausible(const UuidEntry& entry);
+
 // The whole table; `journal_version` 0 means old 64-byte entries (converted).
 std::vector<UuidEntry> decode_uuid_table(std::span<const std::byte> bytes,
                                          std::uint32_t journal_version, const Geometry& geometry);

@@ -50,6 +50,8 @@ public:
     unsigned tree_level() const { return level_; }
     std::uint64_t nodes() const { return nodes_; }
     JournalSeq newest_seq() const { return newest_seq_; }
+    // Where the priority and uuid tables are; for tests that damage them.
+    const ondisk::Jset& newest_entry() const { return entries_.back(); }
 
     // Index of a backing device or volume; nothing if the set does not know it.
     std::optional<Inode> find(const ondisk::Uuid& uuid) const;

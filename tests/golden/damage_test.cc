@@ -31,16 +31,38 @@ protected:
         ASSERT_FALSE(anatomy->nodes().empty());
     }
 
-    // Opens the set in both ways; neither may go well, nor leave a trace.
-    void expect_refusal(const std::string& reason) {
+    // Opens the set in both ways; neither may go well, nor leave a trace. The reason.
+    std::string refusal() {
         const std::string before = sha256_of(golden->cache());
+        std::string reason;
         for (const bool read_only : {true, false}) {
             const Result<void> opened = world.open(golden->cache(), read_only);
-            ASSERT_FALSE(opened);
+            EXPECT_FALSE(opened);
+            if (opened) return "";
             EXPECT_EQ(opened.error().code, Errc::corrupt);
-            EXPECT_EQ(world.report().refusal, golden->cache().string() + ": " + reason);
+            EXPECT_TRUE(reason.empty() || reason == world.report().refusal);
+            reason = world.report().refusal;
         }
         EXPECT_EQ(sha256_of(golden->cache()), before);
+        return reason;
+    }
+    void expect_refusal(const std::string& reason) {
+        EXPECT_EQ(refusal(), golden->cache().string() + ": " + reason);
+    }
+    // Says what it has found; serves; and the table on disk is good again.
+    void expect_repair(const std::string& damage) {
+        ASSERT_TRUE(world.open(golden->cache(), true)) << world.report().refusal;
+        EXPECT_EQ(world.set().stats().prio_tables_rebuilt, 1u);
+        ASSERT_FALSE(world.report().notes.empty());
+        EXPECT_EQ(world.report().notes.front(),
+                  damage +
+                      ": rebuilt from the index; all dirty data is kept, the clean data in "
+                      "the cache is dropped");
+        EXPECT_TRUE(world.close());
+        expect_service();
+        ASSERT_TRUE(world.open(golden->cache(), true));
+        EXPECT_EQ(world.set().stats().prio_tables_rebuilt, 0u);
+        EXPECT_TRUE(world.close());
     }
 
     // The set serves what the kernel read, again after a stop, and is then sound.
@@ -118,21 +140,52 @@ TEST_F(DamagedSet, WithAMissingJournalEntryIsRefused) {
                                last, needed.front().jset.seq, anatomy->newest().jset.seq));
 }
 
-TEST_F(DamagedSet, WithADamagedPriorityTableIsRefused) {
-    ASSERT_NO_FATAL_FAILURE(unpack("writeback-dirty"));
-    const std::uint64_t bucket = anatomy->newest().jset.prio_bucket[0];
-    anatomy->flip(bucket * anatomy->geometry().bucket_sectors, 1000);
-    expect_refusal(fmt::format("priority table: bad csum reading priorities in bucket {}", bucket));
+TEST_F(DamagedSet, WithADamagedPriorityTableServesOn) {
+    for (const char* const set : {"writeback-dirty", "btree-deep", "writeback-unclean"}) {
+        ASSERT_NO_FATAL_FAILURE(unpack(set));
+        const std::uint64_t bucket = anatomy->newest().jset.prio_bucket[0];
+        anatomy->flip(bucket * anatomy->geometry().bucket_sectors, 1000);
+        expect_repair(
+            fmt::format("priority table: bad csum reading priorities in bucket {}", bucket));
+    }
 }
 
-TEST_F(DamagedSet, WithPrioritiesInTheJournalIsRefused) {
+TEST_F(DamagedSet, WithAZeroedPriorityTableServesOn) {
+    ASSERT_NO_FATAL_FAILURE(unpack("writeback-dirty"));
+    const std::uint64_t bucket = anatomy->newest().jset.prio_bucket[0];
+    anatomy->clear(bucket * anatomy->geometry().bucket_sectors);
+    expect_repair(fmt::format("priority table: bad csum reading priorities in bucket {}", bucket));
+}
+
+TEST_F(DamagedSet, WithPrioritiesInTheJournalServesOn) {
     ASSERT_NO_FATAL_FAILURE(unpack("writeback-dirty"));
     PlacedEntry newest = anatomy->newest();
     newest.jset.prio_bucket[0] = anatomy->geometry().first_bucket;
     anatomy->write(newest);
-    expect_refusal(fmt::format(
+    expect_repair(fmt::format(
         "priority table: member 0 is said to be in bucket {}, which is not a usable bucket",
         anatomy->geometry().first_bucket));
+}
+
+TEST_F(DamagedSet, WithAnEmptyUuidTableIsRefusedAndSaysWhatIsThere) {
+    ASSERT_NO_FATAL_FAILURE(unpack("writeback-dirty"));
+    anatomy->clear(anatomy->newest().jset.uuid_bucket.ptr().sector());
+    const std::string said = refusal();
+    EXPECT_NE(said.find("entry 0, which has data in the cache, is empty"), said.npos) << said;
+    EXPECT_NE(said.find("can be extracted: index 0: "), said.npos) << said;
+}
+
+TEST_F(DamagedSet, WithNonsenseInTheUuidTableIsRefusedAndSaysWhatIsThere) {
+    ASSERT_NO_FATAL_FAILURE(unpack("writeback-dirty"));
+    const std::uint64_t sector = anatomy->newest().jset.uuid_bucket.ptr().sector();
+    anatomy->flip(sector, 63);  // the flags of entry 0
+    std::string said = refusal();
+    EXPECT_NE(said.find("entry 0 is nonsense"), said.npos) << said;
+    EXPECT_NE(said.find("can be extracted: index 0: "), said.npos) << said;
+    anatomy->flip(sector, 63);
+    anatomy->flip(sector, 128 + 64);  // a size in entry 1, which is free
+    said = refusal();
+    EXPECT_NE(said.find("entry 1 is nonsense"), said.npos) << said;
 }
 
 TEST_F(DamagedSet, WithAUuidPointerBeyondTheDeviceIsRefused) {
