@@ -69,6 +69,21 @@ Result<OpenSet::Placement> OpenSet::place(const Superblock& superblock, const st
     }
     const std::optional<Inode> known = find_uuid(superblock.uuid);
     if (known && bound) {
+        // We never leave this behind. The kernel may, in a crash (11.4); so does whoever puts an
+        // older copy of the cache device in its place, and then the cache's data is out of date.
+        const std::uint64_t dirty = table_.dirty_sectors(*known);
+        if (state == BackingState::clean && dirty != 0) {
+            const std::string odd =
+                fmt::format("it is marked clean, but the cache has {} dirty sectors of it", dirty);
+            if (mode == AttachMode::known && !options_.read_only) {
+                return refuse(odd +
+                                  ": is the cache device an older copy? If not, and the kernel's "
+                                  "bcache has crashed with it, attach it explicitly (serve "
+                                  "--attach): then the cache's data counts",
+                              Error{Errc::invalid, 0, "clean, with dirty data in the cache"});
+            }
+            report.notes.push_back(fmt::format("{}: {}, which counts", name, odd));
+        }
         placement.attach = true;
         placement.inode = *known;
         return placement;
