@@ -38,6 +38,7 @@ struct Parsed {
     std::string export_kind;
     AbandonOptions abandon;
     std::vector<std::string> set_options;
+    std::string group;
 };
 
 void add_show(CLI::App& app, Parsed& parsed) {
@@ -74,6 +75,11 @@ int serve(Parsed& parsed) {
     if (!options.front_ends.nbd.empty() && !endpoint) {
         throw CLI::ValidationError(endpoint.error());
     }
+    if (!parsed.group.empty()) {
+        const Outcome<gid_t> group = find_group(parsed.group);
+        if (!group) throw CLI::ValidationError(group.error());
+        options.front_ends.group = *group;
+    }
     take_export(parsed.export_kind, std::filesystem::path(options.control).parent_path(),
                 options.front_ends);
     return serve_command(options);
@@ -101,6 +107,8 @@ void add_serve(CLI::App& app, Parsed& parsed) {
                   "/dev/ubcache");
     sub->add_option("--control", parsed.client.control, "Path of the control socket")
         ->capture_default_str();
+    sub->add_option("--group", parsed.group,
+                    "Members of this group may use the control socket and a unix NBD socket, too");
     sub->add_flag("--read-only", options.read_only, "Never write to any device");
     sub->add_flag("--attach", options.attach,
                   "Attach backing devices that belong to no set, or to another one");

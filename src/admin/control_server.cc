@@ -50,18 +50,20 @@ struct ControlServer::Connection final : ControlReply {
 Result<std::unique_ptr<ControlServer>> ControlServer::listen(io::UringReactor& reactor,
                                                              async::Executor& executor,
                                                              const std::string& path,
+                                                             std::optional<gid_t> group,
                                                              ControlHandler& handler, Log log) {
-    TRY(frontend::NbdListener listener, frontend::NbdListener::on_path(path));
-    return std::unique_ptr<ControlServer>(
-        new ControlServer(reactor, executor, std::move(listener), path, handler, std::move(log)));
+    TRY(frontend::NbdListener listener, frontend::NbdListener::on_path(path, group));
+    return std::unique_ptr<ControlServer>(new ControlServer(reactor, executor, std::move(listener),
+                                                            path, group, handler, std::move(log)));
 }
 
 ControlServer::ControlServer(io::UringReactor& reactor, async::Executor& executor,
                              frontend::NbdListener listener, std::string path,
-                             ControlHandler& handler, Log log)
+                             std::optional<gid_t> group, ControlHandler& handler, Log log)
     : reactor_(reactor),
       listener_(std::move(listener)),
       path_(std::move(path)),
+      group_(group),
       handler_(handler),
       log_(std::move(log)),
       running_(executor) {}
@@ -99,7 +101,7 @@ Task<void> ControlServer::keep_reachable() {
 
 void ControlServer::bind_anew() {
     listener_.disown();
-    Result<frontend::NbdListener> fresh = frontend::NbdListener::on_path(path_);
+    Result<frontend::NbdListener> fresh = frontend::NbdListener::on_path(path_, group_);
     if (fresh) {
         log_(path_ + ": the control socket was removed by somebody; it is there again");
         lost_ = false;

@@ -47,6 +47,7 @@ public:
     static Result<std::unique_ptr<ControlServer>> listen(io::UringReactor& reactor,
                                                          async::Executor& executor,
                                                          const std::string& path,
+                                                         std::optional<gid_t> group,
                                                          ControlHandler& handler, Log log);
     // Only before serve() or after it has ended.
     ~ControlServer();
@@ -62,8 +63,8 @@ public:
 private:
     struct Connection;
     ControlServer(io::UringReactor& reactor, async::Executor& executor,
-                  frontend::NbdListener listener, std::string path, ControlHandler& handler,
-                  Log log);
+                  frontend::NbdListener listener, std::string path, std::optional<gid_t> group,
+                  ControlHandler& handler, Log log);
     Task<void> keep_reachable();
     void bind_anew();
     Task<void> converse(Connection& connection);
@@ -75,6 +76,7 @@ private:
     frontend::NbdListener listener_;
     std::optional<frontend::NbdListener> successor_;  // takes over when listener_ is shut
     std::string path_;
+    std::optional<gid_t> group_;  // whose members may connect, too
     ControlHandler& handler_;
     Log log_;
     std::list<Connection> connections_;

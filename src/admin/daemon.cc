@@ -11,14 +11,10 @@
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -26,32 +22,14 @@
 #include "admin/control_client.h"
 #include "admin/control_requests.h"
 #include "admin/control_server.h"
+#include "admin/service_log.h"
 #include "admin/size_text.h"
 #include "admin/status.h"
+#include "admin/supervisor.h"
 
 namespace uc::admin {
 
 namespace {
-
-// systemd's notification protocol: one datagram to the socket named in the environment.
-void notify_service_manager(const char* state) {
-    const char* path = std::getenv("NOTIFY_SOCKET");
-    sockaddr_un address{};
-    if (path == nullptr || std::strlen(path) >= sizeof address.sun_path) return;
-    address.sun_family = AF_UNIX;
-    std::strcpy(address.sun_path, path);
-    socklen_t bytes = sizeof address;
-    if (path[0] == '@') {  // an abstract name: no terminating zero
-        address.sun_path[0] = '\0';
-        bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
-    }
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return;
-    // Nobody to tell if it fails: the service manager will time out and say so.
-    static_cast<void>(sendto(fd, state, std::strlen(state), MSG_NOSIGNAL,
-                             reinterpret_cast<const sockaddr*>(&address), bytes));
-    close(fd);
-}
 
 std::uint64_t random_seed() {
     std::uint64_t seed = 0;
@@ -87,22 +65,21 @@ Outcome<> prepare_control_directory(const std::string& path) {
     return {};
 }
 
-void print(const std::string& line) {
-    std::printf("%s\n", line.c_str());
-}
-
 class Daemon {
 public:
     Daemon(core::Env env, io::UringReactor& reactor, const ServeOptions& options, int signals)
         : reactor_(reactor),
           options_(options),
           signals_(signals),
-          served_(env, reactor, options, &print),
+          supervisor_(reactor),
+          served_(env, reactor, options, [this](const std::string& line) { tell(line); }),
           requests_(env.executor, reactor, served_, [] { kill(getpid(), SIGTERM); }),
           tasks_(env.executor),
           executor_(env.executor) {}
 
     Task<void> run() {
+        tasks_.spawn(supervisor_.keep_alive());
+        supervisor_.status("opening " + options_.cache);
         Outcome<> ready = co_await listen();
         if (ready) {
             Outcome<> opened = co_await served_.open();
@@ -112,12 +89,11 @@ public:
             announce();
             tasks_.spawn(control_->serve());
             co_await wait_for_signal();
-            std::printf("stopping\n");
-            notify_service_manager("STOPPING=1\n");
+            log_line(Severity::info, "stopping");
         } else {
-            std::fprintf(stderr, "ubcache serve: %s\n", ready.error().c_str());
-            status_ = 1;
+            fail_with(ready.error());
         }
+        supervisor_.stopping();
         co_await shut_down();
         reactor_.stop();
     }
@@ -128,8 +104,9 @@ private:
         CO_OK(prepare_control_directory(options_.control));
         const BusyRetry retry(reactor_);
         while (!control_) {
-            auto server =
-                ControlServer::listen(reactor_, executor_, options_.control, requests_, &print);
+            auto server = ControlServer::listen(reactor_, executor_, options_.control,
+                                                options_.front_ends.group, requests_,
+                                                [this](const std::string& line) { tell(line); });
             if (server) {
                 control_ = std::move(*server);
             } else if (retry.worthwhile(server.error())) {
@@ -147,10 +124,35 @@ private:
     }
 
     void announce() {
-        for (const std::string& note : served_.notes()) print(note);
-        for (const ServedVolume& volume : served_.volumes()) print(volume_line(served_, volume));
-        std::printf("ready; control socket %s\n", options_.control.c_str());
-        notify_service_manager("READY=1\n");
+        for (const std::string& note : served_.notes()) log_line(Severity::info, note);
+        for (const ServedVolume& volume : served_.volumes()) {
+            log_line(Severity::info, volume_line(served_, volume));
+        }
+        log_line(Severity::info, "ready; control socket " + options_.control);
+        supervisor_.status(summary());
+        supervisor_.ready();
+    }
+
+    // What happened from outside while the daemon runs.
+    void tell(const std::string& line) {
+        log_line(Severity::warning, line);
+        if (served_.set() == nullptr) return;
+        const bool sound = served_.set()->failure().empty();
+        supervisor_.status(sound ? summary() : summary() + "; " + line);
+    }
+
+    // Without figures that change all the time.
+    std::string summary() const {
+        std::string names;
+        for (const ServedVolume& volume : served_.volumes()) {
+            names += (names.empty() ? "serving " : ", ") + volume.name;
+        }
+        return names.empty() ? "serving no volume" : names;
+    }
+
+    void fail_with(const std::string& error) {
+        log_line(Severity::error, "ubcache serve: " + error);
+        status_ = 1;
     }
 
     Task<void> wait_for_signal() {
@@ -162,19 +164,18 @@ private:
 
     Task<void> shut_down() {
         Outcome<> stopped = co_await served_.stop();
-        if (!stopped) {
-            std::fprintf(stderr, "ubcache serve: %s\n", stopped.error().c_str());
-            status_ = 1;
-        }
+        if (!stopped) fail_with(stopped.error());
         requests_.stopped(stopped ? std::string() : stopped.error());
         if (control_) control_->stop();
+        supervisor_.end();
         co_await tasks_.drained();
-        if (status_ == 0) std::printf("stopped\n");
+        if (status_ == 0) log_line(Severity::info, "stopped");
     }
 
     io::UringReactor& reactor_;
     const ServeOptions& options_;
     int signals_;
+    Supervisor supervisor_;
     ServedSet served_;
     ControlRequests requests_;
     std::unique_ptr<ControlServer> control_;

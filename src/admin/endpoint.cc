@@ -1,6 +1,7 @@
 #include "admin/endpoint.h"
 
 #include <fmt/format.h>
+#include <grp.h>
 
 #include <charconv>
 #include <filesystem>
@@ -26,6 +27,16 @@ Outcome<Endpoint> parse_endpoint(const std::string& text) {
             fmt::format("--nbd {}: use unix:PATH or HOST:PORT, e.g. localhost:10809", text));
     }
     return endpoint;
+}
+
+Outcome<gid_t> find_group(const std::string& text) {
+    const group* const found = getgrnam(text.c_str());
+    if (found != nullptr) return found->gr_gid;
+    gid_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, number);
+    if (parsed.ec == std::errc() && parsed.ptr == end) return number;
+    return tl::unexpected(fmt::format("--group {}: there is no such group", text));
 }
 
 Outcome<> check_parent(const std::string& path) {

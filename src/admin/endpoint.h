@@ -1,5 +1,7 @@
-// Where NBD clients connect, as written on the command line.
+// Where clients connect and who may, as written on the command line.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
@@ -16,6 +18,9 @@ struct Endpoint {
 
 // "unix:PATH", an absolute path, "HOST:PORT" or "PORT".
 Outcome<Endpoint> parse_endpoint(const std::string& text);
+
+// A group by its name or number.
+Outcome<gid_t> find_group(const std::string& text);
 
 // The directory that `path` lies in is there; the error names it. Making missing ones would hide a
 // mistyped path.

@@ -123,7 +123,7 @@ void FrontEnds::set_exports(const std::vector<frontend::Export>& exports) {
 
 Result<std::unique_ptr<frontend::NbdServer>> FrontEnds::listen(const Endpoint& endpoint) {
     if (!endpoint.path.empty()) {
-        return frontend::NbdServer::listen_unix(reactor_, executor_, endpoint.path);
+        return frontend::NbdServer::listen_unix(reactor_, executor_, endpoint.path, options_.group);
     }
     const auto reach =
         options_.nbd_anywhere ? frontend::Reach::anywhere : frontend::Reach::loopback;

@@ -2,8 +2,11 @@
 // asked for.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,8 @@ struct FrontEndOptions {
     // above.
     std::string automatic;
     bool nbd_anywhere = false;  // TCP beyond the loopback interface
+    // Its members may connect to the unix sockets, that of the control requests included.
+    std::optional<gid_t> group;
 };
 
 class FrontEnds {

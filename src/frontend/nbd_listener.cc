@@ -67,6 +67,16 @@ int bind_private(int fd, const sockaddr_un& address) {
     return result;
 }
 
+// The group first: before that, others may be in it.
+Result<void> open_to_group(const std::string& path, gid_t group) {
+    constexpr mode_t kMode = 0660;
+    if (::lchown(path.c_str(), static_cast<uid_t>(-1), group) != 0) {
+        return fail(Errc::io, "the socket cannot be given to the group", errno);
+    }
+    if (::chmod(path.c_str(), kMode) != 0) return fail(Errc::io, "chmod", errno);
+    return {};
+}
+
 struct FreeAddresses {
     void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
@@ -114,7 +124,7 @@ NbdListener::~NbdListener() {
     ::close(fd_);
 }
 
-Result<NbdListener> NbdListener::on_path(const std::string& path) {
+Result<NbdListener> NbdListener::on_path(const std::string& path, std::optional<gid_t> group) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof address.sun_path) {
@@ -134,6 +144,9 @@ Result<NbdListener> NbdListener::on_path(const std::string& path) {
     listener.path_ = path;
     listener.node_ = node_at(path);
     listener.address_ = "nbd+unix:///?socket=" + path;
+    if (group) {
+        TRY_OK(open_to_group(path, *group));
+    }
     if (::listen(listener.fd_, kBacklog) != 0) return fail(Errc::io, "listen", errno);
     return listener;
 }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -24,9 +25,11 @@ public:
     NbdListener& operator=(NbdListener&& other) noexcept;
     ~NbdListener();
 
-    // Only this user can connect (mode 0600). Errc::busy: a live server listens there.
-    // Errc::invalid: the path is too long, or something that is no socket.
-    static Result<NbdListener> on_path(const std::string& path);
+    // Only this user can connect (mode 0600), or also the members of `group` (0660). Errc::busy: a
+    // live server listens there. Errc::invalid: the path is too long, or something that is no
+    // socket. Errc::io with EPERM: not ours to give to that group.
+    static Result<NbdListener> on_path(const std::string& path,
+                                       std::optional<gid_t> group = std::nullopt);
     // `host` is a numeric address or "localhost"; port 0 takes any free one.
     static Result<NbdListener> on_tcp(const std::string& host, std::uint16_t port, Reach reach);
 

@@ -43,8 +43,9 @@ NbdServer::~NbdServer() {
 
 Result<std::unique_ptr<NbdServer>> NbdServer::listen_unix(io::UringReactor& reactor,
                                                           async::Executor& executor,
-                                                          const std::string& path) {
-    TRY(NbdListener listener, NbdListener::on_path(path));
+                                                          const std::string& path,
+                                                          std::optional<gid_t> group) {
+    TRY(NbdListener listener, NbdListener::on_path(path, group));
     return std::unique_ptr<NbdServer>(new NbdServer(reactor, executor, std::move(listener)));
 }
 

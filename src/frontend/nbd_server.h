@@ -27,7 +27,8 @@ public:
     // Errors as in NbdListener. Reactor and executor outlive the server.
     static Result<std::unique_ptr<NbdServer>> listen_unix(io::UringReactor& reactor,
                                                           async::Executor& executor,
-                                                          const std::string& path);
+                                                          const std::string& path,
+                                                          std::optional<gid_t> group = {});
     static Result<std::unique_ptr<NbdServer>> listen_tcp(io::UringReactor& reactor,
                                                          async::Executor& executor,
                                                          const std::string& host,

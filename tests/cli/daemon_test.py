@@ -267,13 +267,6 @@ class Administration(DaemonTest):
             self.daemon.send_signal(number)
             self.assertEqual(self.ended(), 0)
 
-    def test_tells_the_service_manager_when_it_is_ready(self):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-            listener.bind(self.path("notify"))
-            listener.settimeout(PATIENCE)
-            self.start(env={"NOTIFY_SOCKET": self.path("notify")})
-            self.assertEqual(listener.recv(100), b"READY=1\n")
-
     def test_read_only_changes_no_byte(self):
         before = self.bytes_of("ssd"), self.bytes_of("disk")
         # A blank set cannot be served read-only, so it is served once before.

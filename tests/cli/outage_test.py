@@ -6,6 +6,7 @@ open is dead for good then, as with a device that was pulled, and the path leads
 
 import hashlib
 import os
+import socket
 import subprocess
 import unittest
 
@@ -52,9 +53,10 @@ class CacheDevice(DaemonTest):
                 return
         raise AssertionError("the outer daemon did not start")
 
-    def start_inner(self, grace):
+    def start_inner(self, grace, **options):
         self.start("--attach", "--fuse", "mnt", "--set-option", f"cache_grace={grace}",
-                   "--set-option", "writeback_running=0", "--set-option", "sequential_cutoff=0")
+                   "--set-option", "writeback_running=0", "--set-option", "sequential_cutoff=0",
+                   **options)
         self.addCleanup(self.ended)
         self.addCleanup(self.daemon.kill)
 
@@ -78,8 +80,23 @@ class CacheDevice(DaemonTest):
             pass
         self.assertIn("out of reach", self.ask("status"))
 
+    @staticmethod
+    def status_lines(listener):
+        """What systemd was told in status lines, each other than the one before."""
+        told = []
+        try:
+            while True:
+                message = listener.recv(4096).decode()
+                if message.startswith("STATUS="):
+                    told.append(message)
+        except BlockingIOError:
+            return told
+
     def test_reads_of_dirty_data_wait_for_the_device(self):
-        self.start_inner(grace=300)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(listener.close)
+        listener.bind(self.path("notify"))
+        self.start_inner(grace=300, env={"NOTIFY_SOCKET": self.path("notify")})
         digest = self.write_all()
         self.kill(self.outer)
         reader = self.reader()
@@ -91,6 +108,10 @@ class CacheDevice(DaemonTest):
         self.assertEqual(reader.returncode, 0, err)
         self.assertEqual(hashlib.sha256(out).hexdigest(), digest)
         self.assertEqual(self.status()["set"]["failure"], "")
+        listener.setblocking(False)
+        told = self.status_lines(listener)
+        self.assertIn("its set is held", " ".join(told))
+        self.assertEqual(told[-1], "STATUS=serving home")
         self.ask("flush")
         self.assertEqual(self.volume()["dirty_bytes"], 0)
 
