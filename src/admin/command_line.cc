@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "admin/abandon_command.h"
+#include "admin/assemble_command.h"
 #include "admin/client_commands.h"
 #include "admin/control_client.h"
 #include "admin/daemon.h"
 #include "admin/endpoint.h"
+#include "admin/set_directory.h"
 #include "admin/show_command.h"
 #include "admin/suggestion.h"
 
@@ -39,6 +41,10 @@ struct Parsed {
     AbandonOptions abandon;
     std::vector<std::string> set_options;
     std::string group;
+    std::string set;
+    bool keep = false;
+    AssembleOptions assemble;
+    char* program_name = nullptr;  // as ps and the service manager see it
 };
 
 void add_show(CLI::App& app, Parsed& parsed) {
@@ -60,9 +66,38 @@ void take_export(const std::string& kind, const std::filesystem::path& beside,
     if (nbd && front_ends.nbd.empty()) front_ends.nbd = "unix:" + (beside / "nbd.sock").string();
 }
 
+// Which devices: those that are named, or those of a set that have appeared.
+void take_members(Parsed& parsed) {
+    ServeOptions& options = parsed.serve;
+    const int ways = !options.cache.empty() + !parsed.set.empty() + options.without_cache;
+    if (ways != 1) {
+        throw CLI::ValidationError("one of --cache, --set and --without-cache is needed");
+    }
+    if (options.without_cache && options.read_only) {
+        throw CLI::ValidationError("--without-cache changes superblocks; not with --read-only");
+    }
+    if (parsed.set.empty()) return;
+    if (!options.backings.empty()) {
+        throw CLI::ValidationError("--set takes the members that have appeared; no --backing");
+    }
+    options.assembled = ondisk::Uuid::parse(parsed.set);
+    if (!options.assembled) throw CLI::ValidationError("--set " + parsed.set + ": not a uuid");
+    const SetDirectory directory(options.run_directory, *options.assembled);
+    options.cache = directory.cache().value_or("");
+    options.backings = directory.backings();
+    options.without_cache = options.cache.empty() && directory.alone_allowed();
+    if (options.cache.empty() && !options.without_cache) {
+        throw CLI::ValidationError("--set " + parsed.set + ": its cache device has not appeared");
+    }
+    if (options.control == kDefaultControlPath) options.control = directory.control();
+}
+
 int serve(Parsed& parsed) {
     ServeOptions& options = parsed.serve;
     options.control = parsed.client.control;
+    take_members(parsed);
+    // systemd-shutdown(8) spares processes whose name begins so, until nothing is mounted.
+    if (parsed.keep) parsed.program_name[0] = '@';
     for (const std::string& text : parsed.set_options) {
         const std::size_t equals = text.find('=');
         if (equals == std::string::npos) {
@@ -85,12 +120,55 @@ int serve(Parsed& parsed) {
     return serve_command(options);
 }
 
+void add_members(CLI::App& serve, Parsed& parsed) {
+    ServeOptions& options = parsed.serve;
+    options.run_directory = kRunDirectory;
+    serve.add_option("--cache", options.cache, "Cache device");
+    serve.add_option("--backing", options.backings, "Backing devices")->take_all();
+    serve.add_option(
+        "--set", parsed.set,
+        "UUID of a set: serve the members that 'ubcache assemble' has noted, and takes "
+        "others when they appear");
+    serve
+        .add_option("--wait", options.wait_s,
+                    "With --set: seconds to wait for backing devices before the service counts as "
+                    "started")
+        ->capture_default_str();
+    serve.add_flag("--without-cache", options.without_cache,
+                   "Serve clean backing devices though their cache device is missing; what it has "
+                   "of them is never used again");
+    serve
+        .add_option("--run-directory", options.run_directory, "With --set: where members are noted")
+        ->capture_default_str();
+    serve.add_flag("--keep-at-shutdown", parsed.keep,
+                   "For the root file system: let systemd spare this process to the very end");
+}
+
+void add_assemble(CLI::App& app, Parsed& parsed) {
+    AssembleOptions& options = parsed.assemble;
+    CLI::App* sub = app.add_subcommand(
+        "assemble", "Note members of a set that have appeared, and start its service (for udev)");
+    sub->add_option("device", options.devices, "Block devices");
+    sub->add_flag("--describe", options.describe,
+                  "Only say what a device is, as KEY=VALUE; exit status 1 if it is none of ours");
+    sub->add_option("--alone", options.alone,
+                    "UUID of a set: start its clean backing devices without the cache device");
+    sub->add_option("--start", options.start, "Start services: auto (if systemd runs), yes or no")
+        ->check(CLI::IsMember({"auto", "yes", "no"}))
+        ->capture_default_str();
+    sub->add_option("--run-directory", options.run_directory, "Where members are noted")
+        ->capture_default_str();
+    sub->add_option("--config-directory", options.config_directory, "Where SET.conf is")
+        ->capture_default_str();
+    sub->footer("Example:\n  ubcache assemble /dev/nvme0n1p3 /dev/sda");
+    sub->callback([&parsed] { parsed.status = assemble_command(parsed.assemble); });
+}
+
 void add_serve(CLI::App& app, Parsed& parsed) {
     CLI::App* sub = app.add_subcommand(
         "serve", "Serve the volumes of a cache set until SIGTERM, SIGINT or ubcache stop");
     ServeOptions& options = parsed.serve;
-    sub->add_option("--cache", options.cache, "Cache device")->required();
-    sub->add_option("--backing", options.backings, "Backing devices")->take_all();
+    add_members(*sub, parsed);
     sub->add_option("--nbd", options.front_ends.nbd,
                     "Listen for NBD clients on unix:PATH or HOST:PORT (default without --fuse "
                     "and --ublk: nbd.sock beside the control socket)");
@@ -251,10 +329,12 @@ int command_line(int argc, char** argv) {
     app.footer("Each command has a --help of its own, with an example.");
     Parsed parsed;
     parsed.client.control = default_control_path();
+    parsed.program_name = argc > 0 ? argv[0] : nullptr;
     // main() takes care of it; here it only shows up in the list.
     app.add_subcommand("make", "Make devices or image files members of a cache set");
     add_show(app, parsed);
     add_serve(app, parsed);
+    add_assemble(app, parsed);
     add_daemon_commands(app, parsed);
     add_set(app, parsed);
     add_volume_commands(app, parsed);

@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 namespace uc::admin {
 
@@ -20,6 +22,21 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxAnswer = 16 << 20;
 
+// Sets that are served from boot have their socket one level deeper. Where there is only one, it is
+// what is meant.
+std::string socket_at(const std::string& wanted) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    const fs::path standard(kDefaultControlPath);
+    if (wanted != standard || fs::exists(standard, error)) return wanted;
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(standard.parent_path(), error)) {
+        const fs::path socket = entry.path() / standard.filename();
+        if (fs::exists(socket, error)) found.push_back(socket.string());
+    }
+    return found.size() == 1 ? found.front() : wanted;
+}
+
 }  // namespace
 
 std::string default_control_path() {
@@ -27,7 +44,8 @@ std::string default_control_path() {
     return path != nullptr && *path != '\0' ? path : kDefaultControlPath;
 }
 
-Outcome<ControlClient> ControlClient::connect(const std::string& path) {
+Outcome<ControlClient> ControlClient::connect(const std::string& wanted) {
+    const std::string path = socket_at(wanted);
     sockaddr_un address{};
     if (path.size() >= sizeof address.sun_path) {
         return tl::unexpected(fmt::format("{}: the path is too long for a socket", path));

@@ -15,7 +15,8 @@ std::string default_control_path();
 
 class ControlClient {
 public:
-    // The error says what to do if no daemon listens.
+    // If nothing is at the default path, the one set that is served from /run/ubcache, if it is
+    // one. The error says what to do if no daemon listens.
     static Outcome<ControlClient> connect(const std::string& path);
     ControlClient(ControlClient&& other) noexcept;
     ControlClient(const ControlClient&) = delete;

@@ -17,7 +17,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
+#include "admin/arrivals.h"
 #include "admin/busy_retry.h"
 #include "admin/control_client.h"
 #include "admin/control_requests.h"
@@ -75,19 +77,25 @@ public:
           served_(env, reactor, options, [this](const std::string& line) { tell(line); }),
           requests_(env.executor, reactor, served_, [] { kill(getpid(), SIGTERM); }),
           tasks_(env.executor),
-          executor_(env.executor) {}
+          executor_(env.executor) {
+        if (!options.assembled) return;
+        arrivals_.emplace(reactor, served_, options,
+                          [this](const std::string& line) { tell(line); });
+    }
 
     Task<void> run() {
         tasks_.spawn(supervisor_.keep_alive());
-        supervisor_.status("opening " + options_.cache);
+        supervisor_.status("opening " +
+                           (options_.cache.empty() ? "without a cache" : options_.cache));
         Outcome<> ready = co_await listen();
         if (ready) {
             Outcome<> opened = co_await served_.open();
             ready = std::move(opened);
         }
         if (ready) {
-            announce();
             tasks_.spawn(control_->serve());
+            if (arrivals_) tasks_.spawn(arrivals_->run());
+            tasks_.spawn(become_ready());
             co_await wait_for_signal();
             log_line(Severity::info, "stopping");
         } else {
@@ -121,6 +129,11 @@ private:
             }
         }
         co_return Outcome<>();
+    }
+
+    Task<void> become_ready() {
+        if (arrivals_) co_await arrivals_->complete();
+        if (!served_.stopping()) announce();
     }
 
     void announce() {
@@ -163,6 +176,7 @@ private:
     }
 
     Task<void> shut_down() {
+        if (arrivals_) arrivals_->stop();
         Outcome<> stopped = co_await served_.stop();
         if (!stopped) fail_with(stopped.error());
         requests_.stopped(stopped ? std::string() : stopped.error());
@@ -178,6 +192,7 @@ private:
     Supervisor supervisor_;
     ServedSet served_;
     ControlRequests requests_;
+    std::optional<Arrivals> arrivals_;
     std::unique_ptr<ControlServer> control_;
     async::TaskGroup tasks_;
     async::Executor& executor_;

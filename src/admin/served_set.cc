@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "admin/alone.h"
 #include "admin/attributes.h"
 #include "admin/busy_retry.h"
 #include "admin/format.h"
@@ -49,8 +50,7 @@ Task<Outcome<>> ServedSet::open() {
     CO_OK(check_set_options());
     CO_OK(check_devices());
     CO_OK(front_ends_.check());
-    CO_TRY(std::shared_ptr<io::BlockDevice> cache,
-           co_await open_device(reactor_, options_.cache, options_.read_only));
+    CO_TRY(std::shared_ptr<io::BlockDevice> cache, co_await open_cache());
     core::SetOptions set_options;
     set_options.read_only = options_.read_only;
     set_options.node_cache_bytes =
@@ -97,6 +97,13 @@ Task<Outcome<>> ServedSet::open() {
     co_return std::move(started);
 }
 
+Task<Outcome<std::shared_ptr<io::BlockDevice>>> ServedSet::open_cache() {
+    if (options_.without_cache) co_return co_await go_without_cache(options_.backings);
+    CO_TRY(std::shared_ptr<io::BlockDevice> cache,
+           co_await open_device(reactor_, options_.cache, options_.read_only));
+    co_return std::move(cache);
+}
+
 // The device may be back under the name that it had, or under one that the kernel chose anew.
 Task<Result<core::SteadySet::Device>> ServedSet::find_device(const ondisk::Superblock& wanted,
                                                              const std::string& name) {
@@ -127,7 +134,7 @@ std::string ServedSet::missing_device_note() const {
 }
 
 Outcome<> ServedSet::check_devices() {
-    devices_.meet(options_.cache);
+    if (!options_.cache.empty()) devices_.meet(options_.cache);
     for (const std::string& path : options_.backings) {
         const std::string* other = devices_.meet(path);
         if (other != nullptr) return tl::unexpected(given_twice(path, *other));
@@ -208,6 +215,13 @@ Task<Outcome<std::string>> ServedSet::attach(std::string path) {
     co_return std::move(added);
 }
 
+Task<Outcome<std::string>> ServedSet::join(std::string path) {
+    if (stopping_) co_return tl::unexpected(std::string("the daemon is stopping"));
+    Outcome<std::string> added = co_await add_backing(path, core::AttachMode::known);
+    if (added) devices_.meet(path);
+    co_return std::move(added);
+}
+
 Task<Outcome<std::string>> ServedSet::reattach(const ServedVolume& served) {
     const std::string name = served.name;
     core::Report report;
@@ -241,8 +255,16 @@ Task<Outcome<std::string>> ServedSet::create_volume(std::uint64_t bytes, std::st
 }
 
 void ServedSet::publish(core::SetVolume* volume) {
-    volumes_.push_back({volume->name(), volume});
+    volumes_.push_back({export_name(*volume), volume});
     front_ends_.set_exports(exports());
+}
+
+// Without its set a volume has no name of its own, but file systems are looked for under the one
+// that it has there.
+std::string ServedSet::export_name(const core::SetVolume& volume) const {
+    const std::string label = volume.label();
+    const bool by_label = options_.without_cache && !label.empty() && find(label) == nullptr;
+    return by_label ? label : volume.name();
 }
 
 std::vector<frontend::Export> ServedSet::exports() const {

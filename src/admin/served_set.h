@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,13 @@ struct ServeOptions {
     std::string control;
     bool read_only = false;
     bool attach = false;  // attach backing devices that do not belong to the set
+    // Serve the backing devices though their cache device is missing; `cache` is empty then.
+    bool without_cache = false;
+    // The set whose members `ubcache assemble` notes in this directory, also while it is served;
+    // none: the members are those named above, and no others.
+    std::optional<ondisk::Uuid> assembled;
+    std::string run_directory;
+    std::uint32_t wait_s = 30;  // for members of it to appear, before it counts as started
     std::vector<std::pair<std::string, std::string>> set_options;  // attributes
 };
 
@@ -56,6 +64,8 @@ public:
 
     // Both return the new volume's name.
     Task<Outcome<std::string>> attach(std::string path);
+    // Of a member of the set that has appeared; one that runs without a cache is not attached.
+    Task<Outcome<std::string>> join(std::string path);
     Task<Outcome<std::string>> create_volume(std::uint64_t bytes, std::string label);
 
     // Null before open().
@@ -79,11 +89,13 @@ private:
     Task<Result<core::SteadySet::Device>> find_device(const ondisk::Superblock& wanted,
                                                       const std::string& name);
     Outcome<> check_devices();
+    Task<Outcome<std::shared_ptr<io::BlockDevice>>> open_cache();
     Task<Outcome<std::string>> add_backing(std::string path, core::AttachMode mode);
     Outcome<> check_set_options();
     Task<Outcome<>> apply_set_options(core::SetVolume* volume);
     Task<Outcome<std::string>> reattach(const ServedVolume& served);
     void publish(core::SetVolume* volume);
+    std::string export_name(const core::SetVolume& volume) const;
     std::vector<frontend::Export> exports() const;
     void log(const std::string& line);
 

@@ -103,6 +103,8 @@ public:
     virtual Task<Result<void>> collect_garbage() = 0;
 
     virtual const std::vector<SetVolume*>& volumes() const = 0;
+    // Backing devices that the set knows and that are not in service, in the table's order.
+    virtual std::vector<ondisk::Uuid> absent_devices() const = 0;
     virtual const ondisk::Superblock& superblock() const = 0;
     virtual const std::string& cache_name() const = 0;
     virtual SetOptions& options() = 0;

@@ -30,6 +30,17 @@ std::optional<Inode> OpenSet::find_uuid(const ondisk::Uuid& uuid) const {
     return std::nullopt;
 }
 
+std::vector<ondisk::Uuid> OpenSet::absent_devices() const {
+    std::vector<ondisk::Uuid> absent;
+    for (const UuidEntry& entry : uuids_) {
+        const bool backing = !entry.is_free() && !entry.flash_only();
+        const auto same = [&](const auto& volume) { return volume->uuid() == entry.uuid; };
+        if (!backing || entry.uuid == ondisk::kInvalidatedUuid) continue;
+        if (std::ranges::none_of(volumes_, same)) absent.push_back(entry.uuid);
+    }
+    return absent;
+}
+
 // The whole table to a new bucket; the old one is free once the journal points at the new one.
 Task<Result<void>> OpenSet::write_uuids() {
     CO_TRY(const BucketIndex bucket, co_await allocator_.take_metadata(alloc::Use::uuid));
