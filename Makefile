@@ -10,7 +10,7 @@ SEED ?= 1
 SOURCES = $(shell git ls-files -co --exclude-standard -- '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check sim fuzz kill lab bench lint format clean install
+.PHONY: help setup build demo test check sim fuzz kill lab bench lint format clean install deb
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -66,10 +66,44 @@ format:  ## clang-format everything
 clean:  ## remove build/
 	rm -rf build
 
+# The boot parts go where systemd, udev and initramfs-tools look for them, which for a PREFIX other
+# than /usr is below /etc and PREFIX/lib.
+BINARY ?= build/release/apps/ubcache/ubcache
+ROOT = $(DESTDIR)$(PREFIX)
+SYSTEM = $(DESTDIR)$(if $(filter /usr,$(PREFIX)),/usr/lib,/etc)
+INITRAMFS = $(DESTDIR)$(if $(filter /usr,$(PREFIX)),/usr/share,/etc)/initramfs-tools
+# Units, rules and scripts name the program by its path.
+PLACED = sed 's|/usr/bin/ubcache|$(PREFIX)/bin/ubcache|g'
+define place
+	install -D -m $(3) /dev/null $(2)
+	$(PLACED) $(1) >$(2)
+endef
+
 install:  ## install into PREFIX (/usr/local), below DESTDIR if given
-	install -D -m 755 build/release/apps/ubcache/ubcache $(DESTDIR)$(PREFIX)/bin/ubcache
-	install -d $(DESTDIR)$(PREFIX)/libexec/ubcache
-	ln -sf ../../bin/ubcache $(DESTDIR)$(PREFIX)/libexec/ubcache/make-bcache
-	ln -sf ../../bin/ubcache $(DESTDIR)$(PREFIX)/libexec/ubcache/bcache-super-show
-	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/ubcache/LICENSE
-	install -D -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/ubcache/README.md
+	install -D -m 755 $(BINARY) $(ROOT)/bin/ubcache
+	install -d $(ROOT)/libexec/ubcache
+	ln -sf ../../bin/ubcache $(ROOT)/libexec/ubcache/make-bcache
+	ln -sf ../../bin/ubcache $(ROOT)/libexec/ubcache/bcache-super-show
+	install -D -m 644 LICENSE $(ROOT)/share/doc/ubcache/LICENSE
+	install -D -m 644 -t $(ROOT)/share/doc/ubcache README.md docs/operations.md
+	install -D -m 644 -t $(ROOT)/share/doc/ubcache/examples examples/*
+	$(call place,packaging/systemd/ubcache@.service,$(SYSTEM)/systemd/system/ubcache@.service,644)
+	$(call place,packaging/systemd/ubcache.shutdown,$(DESTDIR)/usr/lib/systemd/system-shutdown/ubcache.shutdown,755)
+	for rule in 61-ubcache 68-ubcache-assemble; do \
+	    install -D -m 644 /dev/null $(SYSTEM)/udev/rules.d/$$rule.rules; \
+	    $(PLACED) packaging/udev/$$rule.rules >$(SYSTEM)/udev/rules.d/$$rule.rules; \
+	done
+	$(call place,packaging/initramfs/hook,$(INITRAMFS)/hooks/ubcache,755)
+	$(call place,packaging/initramfs/local-block,$(INITRAMFS)/scripts/local-block/ubcache,755)
+	install -D -m 644 packaging/completion/ubcache $(ROOT)/share/bash-completion/completions/ubcache
+	if command -v scdoc >/dev/null; then \
+	    for page in ubcache ubcache-boot; do \
+	        install -D -m 644 /dev/null $(ROOT)/share/man/man8/$$page.8; \
+	        scdoc <docs/man/$$page.8.scd >$(ROOT)/share/man/man8/$$page.8; \
+	    done; \
+	fi
+
+deb: setup  ## Debian package, in build/deb
+	@rm -f debian/debhelper-build-stamp  # of a build that may be older than the sources
+	@DEB_RULES_REQUIRES_ROOT=no debian/rules binary
+	@ls build/deb/*.deb
