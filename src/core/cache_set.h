@@ -13,6 +13,7 @@
 #include "async/task.h"
 #include "base/result.h"
 #include "base/rng.h"
+#include "core/bucket_survey.h"
 #include "core/options.h"
 #include "core/range_set.h"
 #include "core/report.h"
@@ -118,6 +119,7 @@ public:
         std::uint64_t unused = 0, clean = 0, dirty = 0, metadata = 0;
     };
     virtual BucketCounts bucket_counts() const = 0;
+    virtual BucketSurvey survey() const = 0;
     // Not empty: the set has failed (journal or node writes); says why.
     virtual const std::string& failure() const = 0;
 

@@ -105,6 +105,9 @@ const VolumeStats& CachedVolume::stats() const {
         stats_.writeback_keys_done = done.keys_done;
         stats_.writeback_keys_failed = done.keys_failed;
         stats_.writeback_sectors = done.sectors;
+        const policy::WritebackRate::Terms& terms = rate_.terms();
+        stats_.rate_round = {terms.target, terms.proportional, terms.integral, terms.change,
+                             (rate_.next() - services_.clock.now()) / std::chrono::milliseconds(1)};
     }
     return stats_;
 }

@@ -170,6 +170,21 @@ private:
         alloc::Allocator& allocator_;
     };
 
+    // Records how long it lived.
+    class Stopwatch {
+    public:
+        Stopwatch(io::Clock& clock, LatencyHistogram& out)
+            : clock_(clock), out_(out), start_(clock.now()) {}
+        ~Stopwatch() { out_.add(clock_.now() - start_); }
+        Stopwatch(const Stopwatch&) = delete;
+        Stopwatch& operator=(const Stopwatch&) = delete;
+
+    private:
+        io::Clock& clock_;
+        LatencyHistogram& out_;
+        Instant start_;
+    };
+
     // The set has failed. Without dirty data the volume goes on alone, its superblock saying so
     // (stale) before anything is written; with dirty data it cannot, and Errc::gone stands.
     Task<Result<void>> leave_failed_set();
@@ -197,7 +212,8 @@ private:
     void finish_fill(std::unique_ptr<Fill> fill, std::uint64_t from, const std::byte* out);
     void count_read(const std::vector<ReadPart>& parts, Reason reason);
     Task<Result<void>> drop_extent(ondisk::Key extent);
-    void sample(Instant start, std::uint32_t threshold_us);
+    // A read or write of the cache that began at `start` has ended.
+    void sample(Instant start, std::uint32_t threshold_us, LatencyHistogram& latencies);
 
     // write_path.cc
     Task<Result<void>> start(WriteOp op);

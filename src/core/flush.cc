@@ -136,6 +136,12 @@ void CachedVolume::update_rate() {
     in.p_term_inverse = options_.writeback_rate_p_term_inverse;
     in.i_term_inverse = options_.writeback_rate_i_term_inverse;
     in.minimum = options_.writeback_rate_minimum_sectors;
+    in.consider_fragment = options_.writeback_consider_fragment;
+    in.fragment_low = options_.writeback_rate_fp_term_low;
+    in.fragment_mid = options_.writeback_rate_fp_term_mid;
+    in.fragment_high = options_.writeback_rate_fp_term_high;
+    // As if somebody had used the set since the last round.
+    if (!services_.options.idle_max_writeback_rate) rate_.foreground_io();
     rate_.update(in, services_.clock.now());
     options_.writeback_rate_sectors = shown_rate_ = rate_.rate();
 }

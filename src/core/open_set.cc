@@ -85,13 +85,27 @@ SetStats OpenSet::stats() const {
     const journal::JournalStats& journal = journal_.stats();
     stats.journal_writes = journal.writes;
     stats.journal_keys = journal.keys;
+    stats.journal_reclaims = journal.reclaims;
+    stats.active_journal_entries = journal_.open_seq() - journal_.oldest_pinned();
     const index::TreeStats& tree = tree_.stats();
     stats.node_writes = tree.node_writes;
     stats.node_reads = tree.node_reads;
     stats.node_splits = tree.splits;
     stats.node_merges = tree.merges;
     stats.btree_written_sectors = tree.written_sectors;
+    stats.node_read_times = tree.reads;
+    stats.split_times = tree.split_times;
     stats.gc_passes = collector_.passes();
+    stats.gc_times = collector_.times();
+    const index::Tally& tally = collector_.tally();
+    stats.gc_nodes = tally.nodes;
+    stats.gc_key_bytes = tally.key_bytes;
+    stats.gc_extents = tally.extents;
+    stats.gc_extent_sectors = tally.sectors;
+    // The spread of the decision is left out: half of the bits set is the middle of it.
+    if (congestion_.level() != 0) {
+        stats.congested_sectors = congestion_.limit_sectors(env_.clock.now(), 0xffff);
+    }
     if (reclaimer_) {
         stats.prio_writes = reclaimer_->table_writes();
         stats.buckets_invalidated = reclaimer_->invalidated();

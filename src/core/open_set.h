@@ -64,6 +64,7 @@ public:
     std::uint64_t btree_cache_bytes() const override { return tree_.memory_bytes(); }
     std::uint64_t root_usage_percent() const override;
     BucketCounts bucket_counts() const override;
+    BucketSurvey survey() const override { return survey_buckets(table_); }
     const std::string& failure() const override;
     std::string describe() const override;
     Task<std::vector<std::string>> check_invariants() override;

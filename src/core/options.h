@@ -17,7 +17,7 @@ struct SetOptions {
     std::uint32_t congested_write_threshold_us = 20000;
     std::uint32_t cutoff_writeback = 40;       // in_use per cent
     std::uint32_t cutoff_writeback_sync = 70;  // in_use per cent
-    std::uint32_t io_error_limit = 8;
+    bool idle_max_writeback_rate = true;       // no limit while nobody uses the set
     // How long requests wait for a cache device that is out of reach with data that only it has.
     std::uint32_t cache_grace_s = 30;
     Mutations mutations;  // tests only
@@ -33,6 +33,11 @@ struct VolumeOptions {
     std::uint32_t writeback_rate_update_s = 5;
     std::uint32_t writeback_rate_p_term_inverse = 40;
     std::uint32_t writeback_rate_i_term_inverse = 10000;
+    bool writeback_metadata = true;  // no effect, as in the kernel
+    bool writeback_consider_fragment = true;
+    std::uint32_t writeback_rate_fp_term_low = 1;
+    std::uint32_t writeback_rate_fp_term_mid = 10;
+    std::uint32_t writeback_rate_fp_term_high = 1000;
 };
 
 }  // namespace uc::core

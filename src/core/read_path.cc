@@ -88,8 +88,9 @@ Reason CachedVolume::decide_read(std::uint64_t from, std::uint64_t to) {
     return reason;
 }
 
-void CachedVolume::sample(Instant start, std::uint32_t threshold_us) {
+void CachedVolume::sample(Instant start, std::uint32_t threshold_us, LatencyHistogram& latencies) {
     const Instant now = services_.clock.now();
+    latencies.add(now - start);
     services_.congestion.sample(now - start, threshold_us, now);
 }
 
@@ -114,10 +115,10 @@ Task<Result<void>> CachedVolume::read_hit(Key extent, std::byte* out, bool& race
     alloc::BucketTable& table = services_.table;
     table.touch(table.bucket_of(extent.ptr()));
     const std::uint32_t threshold = services_.options.congested_read_threshold_us;
-    const Instant start = threshold != 0 ? services_.clock.now() : Instant{};
+    const Instant start = services_.clock.now();
     const std::uint64_t sector = extent.ptr().sector();
     const Result<void> read = co_await read_from_cache(sector, extent.size(), out);
-    if (threshold != 0) sample(start, threshold);
+    sample(start, threshold, stats_.cache_read);
     raced = table.stale(extent.ptr());
     stats_.cache_read_races += raced;
     co_return read;
@@ -152,7 +153,10 @@ Task<void> CachedVolume::read_part(ReadPart& part, std::byte* out) {
 Task<Result<void>> CachedVolume::read_one(ReadPart& part, std::byte* out) {
     if (part.extent) co_return co_await read_hit(*part.extent, out, part.raced);
     const std::span<std::byte> into(out, (part.to - part.from) * kSectorBytes);
-    if (backing_) co_return co_await backing_->device().read(part.from, into);
+    if (backing_) {
+        const Stopwatch watch(services_.clock, stats_.backing_read);
+        co_return co_await backing_->device().read(part.from, into);
+    }
     std::ranges::fill(into, std::byte{0});
     co_return Result<void>{};
 }
@@ -167,7 +171,9 @@ Task<Result<void>> CachedVolume::recover_part(ReadPart& part, std::byte* out) {
                        part.result.error().sys);
     }
     const std::span<std::byte> into(out, (part.to - part.from) * kSectorBytes);
+    std::optional<Stopwatch> watch(std::in_place, services_.clock, stats_.backing_read);
     const Result<void> read = co_await backing_->device().read(part.from, into);
+    watch.reset();
     CO_OK(read);
     if (read_only()) co_return read;
     const Result<void> dropped = co_await drop_extent(*part.extent);
@@ -269,6 +275,7 @@ Task<Result<void>> CachedVolume::read_cached(std::uint64_t from, std::uint64_t t
     for (int race = 0; race < kMaxRaces; ++race) {
         if (!attached_) {  // detached meanwhile: what the index has is not kept up any more
             const std::span<std::byte> into(out, (to - from) * kSectorBytes);
+            const Stopwatch watch(services_.clock, stats_.backing_read);
             co_return co_await backing_->device().read(from, into);
         }
         while (!services_.tree.try_lookup(identity_.inode, from, to, pieces)) {
@@ -309,6 +316,7 @@ Task<Result<void>> CachedVolume::read(std::uint64_t sector, std::span<std::byte>
     const std::uint64_t from = sector + offset();
     if (!attached_) {
         ++stats_.read_reasons[static_cast<std::size_t>(Reason::no_set)];
+        const Stopwatch watch(services_.clock, stats_.backing_read);
         co_return co_await backing_->device().read(from, out);
     }
     services_.foreground();
@@ -318,6 +326,7 @@ Task<Result<void>> CachedVolume::read(std::uint64_t sector, std::span<std::byte>
     const Result<void> done = co_await read_cached(from, from + sectors, out.data(), reason);
     if (done || done.error().code != Errc::gone || !backing_) co_return done;
     CO_OK(co_await leave_failed_set());
+    const Stopwatch watch(services_.clock, stats_.backing_read);
     co_return co_await backing_->device().read(from, out);
 }
 

@@ -75,6 +75,7 @@ public:
     std::uint64_t btree_cache_bytes() const override { return set_->btree_cache_bytes(); }
     std::uint64_t root_usage_percent() const override { return set_->root_usage_percent(); }
     BucketCounts bucket_counts() const override { return set_->bucket_counts(); }
+    BucketSurvey survey() const override { return set_->survey(); }
     const std::string& failure() const override;
     std::string describe() const override { return set_->describe(); }
     Task<std::vector<std::string>> check_invariants() override;

@@ -108,9 +108,9 @@ Task<Result<void>> CachedVolume::write_cache(const WriteOp& op, alloc::Stream st
             Key::extent(identity_.inode, at + space.sectors, space.sectors, space.ptr, true));
         const std::span<const std::byte> part(op.data + (at - op.from) * kSectorBytes,
                                               space.sectors * kSectorBytes);
-        const Instant start = threshold != 0 ? services_.clock.now() : Instant{};
+        const Instant start = services_.clock.now();
         CO_OK(co_await services_.cache.write(space.ptr.sector(), part));
-        if (threshold != 0) sample(start, threshold);
+        sample(start, threshold, stats_.cache_write);
         at += space.sectors;
     }
     co_return Result<void>{};
@@ -136,6 +136,7 @@ Task<Result<void>> CachedVolume::send(const WriteOp& op, bool fua) {
     if (op.discard) co_return co_await device.discard(op.from, op.sectors());
     if (op.data == nullptr) co_return co_await device.write_zeroes(op.from, op.sectors(), fua);
     const std::span<const std::byte> data(op.data, op.sectors() * kSectorBytes);
+    const Stopwatch watch(services_.clock, stats_.backing_write);
     co_return co_await device.write(op.from, data, fua);
 }
 

@@ -5,7 +5,8 @@
 
 namespace uc::gc {
 
-Collector::Collector(alloc::BucketTable& table, index::Tree& tree) : table_(table), tree_(tree) {}
+Collector::Collector(io::Clock& clock, alloc::BucketTable& table, index::Tree& tree)
+    : clock_(clock), table_(table), tree_(tree) {}
 
 void Collector::run(async::TaskGroup& group) {
     group.spawn(loop());
@@ -45,13 +46,15 @@ Task<Result<void>> Collector::pass() {
     co_await one_pass_.lock();
     const async::Mutex::Guard guard(one_pass_);
     running_ = true;
+    const Instant begin = clock_.now();
+    index::Tally tally;
     std::vector<Gen> oldest;
     oldest.reserve(table_.size());
     for (BucketIndex b = 0; b < table_.size(); ++b) oldest.push_back(table_.at(b).gen);
     ondisk::Pos cursor{};
     bool more = true;
     while (more && !stopping_) {
-        const Result<bool> next = co_await tree_.collect_leaf(cursor, oldest);
+        const Result<bool> next = co_await tree_.collect_leaf(cursor, oldest, tally);
         if (!next) {
             running_ = false;
             co_return tl::unexpected(next.error());
@@ -61,9 +64,11 @@ Task<Result<void>> Collector::pass() {
     }
     running_ = false;
     if (more) co_return Result<void>{};  // stopped in the middle: nothing is known
-    CO_OK(co_await tree_.collect_interior(oldest));
+    CO_OK(co_await tree_.collect_interior(oldest, tally));
     for (BucketIndex b = 0; b < table_.size(); ++b) table_.at(b).last_gc = oldest[b];
     ++passes_;
+    tally_ = tally;
+    times_.add(begin, clock_.now());
     co_return Result<void>{};
 }
 

@@ -10,13 +10,15 @@
 #include "async/sync.h"
 #include "async/task.h"
 #include "base/result.h"
+#include "base/time_stats.h"
 #include "index/tree.h"
+#include "io/clock.h"
 
 namespace uc::gc {
 
 class Collector {
 public:
-    Collector(alloc::BucketTable& table, index::Tree& tree);
+    Collector(io::Clock& clock, alloc::BucketTable& table, index::Tree& tree);
 
     void run(async::TaskGroup& group);
     void stop();
@@ -29,10 +31,14 @@ public:
 
     bool running() const { return running_; }
     std::uint64_t passes() const { return passes_; }
+    const TimeStats& times() const { return times_; }
+    // What the last complete pass saw.
+    const index::Tally& tally() const { return tally_; }
 
 private:
     Task<void> loop();
 
+    io::Clock& clock_;
     alloc::BucketTable& table_;
     index::Tree& tree_;
     async::Event wake_;
@@ -42,6 +48,8 @@ private:
     bool running_ = false;
     bool stopping_ = false;
     std::uint64_t passes_ = 0;
+    TimeStats times_;
+    index::Tally tally_;
 };
 
 }  // namespace uc::gc

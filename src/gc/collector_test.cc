@@ -23,7 +23,7 @@ protected:
     const alloc::Bucket& bucket_of(const Key& key) { return world.table().of(key.ptr()); }
 
     TreeWorld world;
-    Collector collector{world.table(), world.tree()};
+    Collector collector{world.clock, world.table(), world.tree()};
 };
 
 TEST_F(CollectorTest, PassAdvancesLastGcOfBucketsWithoutOldPointers) {
@@ -104,7 +104,7 @@ TEST_F(CollectorTest, UnreadableLeafEndsThePassWithAnError) {
     world.write_all();
     world.memory_limit = 1;
     ASSERT_TRUE(world.reopen()) << world.problem;
-    Collector again(world.table(), world.tree());
+    Collector again(world.clock, world.table(), world.tree());
     world.disk.fail_reads = true;
     EXPECT_FALSE(world.run(again.pass()));
     EXPECT_FALSE(again.running());

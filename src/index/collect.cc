@@ -24,7 +24,7 @@ void lower(std::vector<Gen>& oldest, std::uint64_t bucket, Gen gen) {
 
 }  // namespace
 
-Task<Result<bool>> Tree::collect_leaf(Pos& cursor, std::vector<Gen>& oldest) {
+Task<Result<bool>> Tree::collect_leaf(Pos& cursor, std::vector<Gen>& oldest, Tally& tally) {
     Node* parent = nullptr;
     Child* missing = nullptr;
     Node* leaf = leaf_for(cursor, parent, missing);
@@ -39,7 +39,11 @@ Task<Result<bool>> Tree::collect_leaf(Pos& cursor, std::vector<Gen>& oldest) {
         const unsigned staleness = parts_.table.staleness(key.ptr());
         worst = std::max(worst, staleness);
         stale += staleness != 0;
+        tally.sectors += staleness == 0 ? key.size() : 0;
     }
+    ++tally.nodes;
+    tally.extents += leaf->extents.size() - stale;
+    tally.key_bytes += (leaf->extents.size() - stale) * ondisk::kKeyMaxBytes;
     const bool rewrite = worst > kRewriteStaleness || stale * 2 > leaf->extents.size();
     for (const ondisk::Key& key : leaf->extents) {
         if (rewrite && parts_.table.durably_stale(key.ptr())) continue;
@@ -79,7 +83,7 @@ Task<Result<void>> Tree::merge_with_next(Node& leaf) {
     co_return merged;
 }
 
-Task<Result<void>> Tree::collect_interior(std::vector<Gen>& oldest) {
+Task<Result<void>> Tree::collect_interior(std::vector<Gen>& oldest, Tally& tally) {
     std::vector<std::uint64_t> ids;
     for (const auto& [id, node] : nodes_) {
         if (!node->is_leaf()) ids.push_back(id);
@@ -90,6 +94,8 @@ Task<Result<void>> Tree::collect_interior(std::vector<Gen>& oldest) {
         const auto it = nodes_.find(id);
         if (it == nodes_.end()) continue;
         Node& node = *it->second;
+        ++tally.nodes;
+        tally.key_bytes += node.children.size() * ondisk::kKeyMaxBytes;
         unsigned worst = 0;
         for (const Ptr ptr : node.dead) worst = std::max(worst, parts_.table.staleness(ptr));
         if (worst > kRewriteStaleness || node.dead.size() > 2 * node.children.size()) {

@@ -117,7 +117,9 @@ Task<Result<void>> Tree::fetch_leaf(Pos pos) {
     loading_[bucket] = 1;
     auto fresh = std::make_unique<Node>();
     std::string problem;
+    const Instant begin = parts_.clock.now();
     const Result<void> read = co_await read_node(key, level, *fresh, problem);
+    stats_.reads.add(begin, parts_.clock.now());
     loading_.erase(bucket);
     loaded_.notify();
     // The tree may have changed: the node counts only if its key still stands in the parent.

@@ -103,13 +103,16 @@ Task<Result<void>> Tree::rewrite_leaf(Node& leaf) {
     Change change;
     change.pins.push_back(take_pin(leaf));
     CO_OK(co_await flush_data(newest));
+    const Instant begin = parts_.clock.now();
     change.steps.emplace_back();
     change.steps.back().olds.push_back(&leaf);
     CO_OK(co_await write_nodes(0, keys, leaf.pos(), change.steps.back().fresh));
     CO_OK(co_await install(change));
+    const bool split = change.steps.front().fresh.size() > 1;
     apply(change);
     leaf.must_rewrite = false;
     ++stats_.rewrites;
+    if (split) stats_.split_times.add(begin, parts_.clock.now());
     co_return Result<void>{};
 }
 

@@ -166,10 +166,11 @@ public:
     // Goes through all leaves as the collector does.
     std::vector<Gen> collect() {
         std::vector<Gen> oldest;
+        Tally tally;
         for (BucketIndex b = 0; b < table().size(); ++b) oldest.push_back(table().at(b).gen);
         Pos cursor{};
-        while (*run(tree().collect_leaf(cursor, oldest))) recycle();
-        EXPECT_TRUE(run(tree().collect_interior(oldest)));
+        while (*run(tree().collect_leaf(cursor, oldest, tally))) recycle();
+        EXPECT_TRUE(run(tree().collect_interior(oldest, tally)));
         return oldest;
     }
     std::vector<std::string> broken() {

@@ -36,6 +36,7 @@
 #include "base/mutations.h"
 #include "base/result.h"
 #include "base/rng.h"
+#include "base/time_stats.h"
 #include "index/node.h"
 #include "io/block_device.h"
 #include "io/clock.h"
@@ -63,6 +64,15 @@ struct TreeStats {
     std::uint64_t node_reads = 0, node_writes = 0, written_sectors = 0;
     std::uint64_t splits = 0, merges = 0, rewrites = 0, appends = 0;
     std::uint64_t torn_appends = 0;  // ended their node when it was read; replayed instead
+    TimeStats reads, split_times;
+};
+
+// What a walk of garbage collection saw.
+struct Tally {
+    std::uint64_t nodes = 0;
+    std::uint64_t key_bytes = 0;  // of usable keys, interior ones included
+    std::uint64_t extents = 0;    // usable
+    std::uint64_t sectors = 0;    // of the extents
 };
 
 // What lies in a range, for decisions about writes.
@@ -122,9 +132,9 @@ public:
     // Garbage collection: looks at the next leaf: writes it if it has unwritten keys, rewrites it
     // if stale pointers make it worth, joins it with its neighbour if both are small, and lowers
     // `oldest` to the oldest generation of any pointer left in it. False: that was the last leaf;
-    // then collect_interior().
-    Task<Result<bool>> collect_leaf(ondisk::Pos& cursor, std::vector<Gen>& oldest);
-    Task<Result<void>> collect_interior(std::vector<Gen>& oldest);
+    // then collect_interior(). Both add to `tally`.
+    Task<Result<bool>> collect_leaf(ondisk::Pos& cursor, std::vector<Gen>& oldest, Tally& tally);
+    Task<Result<void>> collect_interior(std::vector<Gen>& oldest, Tally& tally);
 
     const Node& root() const { return *root_; }
     std::uint64_t memory_bytes() const { return memory_; }
