@@ -1,9 +1,6 @@
 // Private to the FUSE front end: what its operations share.
 #pragma once
 
-#define FUSE_USE_VERSION 312
-#include <fuse3/fuse_lowlevel.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +11,7 @@
 #include "async/sync.h"
 #include "core/volume.h"
 #include "frontend/buffer_pool.h"
+#include "frontend/fuse_session.h"
 #include "frontend/write_gate.h"
 #include "io/uring_reactor.h"
 
@@ -42,14 +40,12 @@ struct FuseState {
     static constexpr std::size_t kReceiveBytes = kReceiveAt + kHeaders + kMaxTransfer;
 
     FuseState(io::UringReactor& with_reactor, async::Executor& executor);
-    ~FuseState();
     FuseState(const FuseState&) = delete;
     FuseState& operator=(const FuseState&) = delete;
 
     // Null: no such file, or gone.
     FuseFile* find(fuse_ino_t ino);
     FuseFile* find(const std::string& name);
-    void unmount();
 
     io::UringReactor& reactor;
     BufferPool pool;
@@ -59,10 +55,7 @@ struct FuseState {
     async::Event changed;   // a request or serve() has ended
     PooledBuffer received;  // the request being processed; a large write takes it over
 
-    fuse_session* session = nullptr;
-    bool mounted = false;
-    int wake_fd = -1;   // eventfd: stop() was called
-    int epoll_fd = -1;  // readable if a request or the wake-up is there
+    FuseSession session;
     bool serving = false;
     bool stopping = false;
 };
