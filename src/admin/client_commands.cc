@@ -73,6 +73,38 @@ int ask_and_say(const ClientOptions& options, const json& request, const std::st
     return 0;
 }
 
+struct NamedValue {
+    std::string owner;
+    std::string name;
+    std::string value;
+};
+
+void take_values(const std::string& owner, const json& object, std::vector<NamedValue>& out) {
+    for (const auto& [name, attribute] : object.items()) {
+        if (attribute.is_object()) out.push_back({owner, name, member_text(attribute, "value")});
+    }
+}
+
+// "set: bucket_size = 64.0k"; one value alone is printed as it is.
+std::string attributes_text(const json& result) {
+    std::vector<NamedValue> values;
+    for (const char* owner : {"set", "cache"}) {
+        if (result.contains(owner)) take_values(owner, result[owner], values);
+    }
+    if (result.contains("volumes")) {
+        for (const auto& [name, volume] : result["volumes"].items()) {
+            take_values(name, volume, values);
+        }
+    }
+    if (values.size() == 1) return values.front().value + "\n";
+    std::string out;
+    for (NamedValue& each : values) {
+        const bool lines = each.value.find('\n') != std::string::npos;
+        out += fmt::format("{}: {} ={}{}\n", each.owner, each.name, lines ? "\n" : " ", each.value);
+    }
+    return out;
+}
+
 // For commands whose result is a new volume.
 int ask_for_volume(const ClientOptions& options, const json& request) {
     const std::string command = member_text(request, "op");
@@ -91,6 +123,16 @@ int status_command(const ClientOptions& options) {
     const Outcome<json> result = ask(options, json{{"op", "status"}});
     if (!result) return complain("status", result.error());
     if (!options.json) std::fputs(status_text(*result).c_str(), stdout);
+    return 0;
+}
+
+int get_command(const ClientOptions& options, const std::vector<std::string>& names,
+                const std::string& volume) {
+    json request{{"op", "get"}, {"names", names}};
+    if (!volume.empty()) request["volume"] = volume;
+    const Outcome<json> result = ask(options, request);
+    if (!result) return complain("get", result.error());
+    if (!options.json) std::fputs(attributes_text(*result).c_str(), stdout);
     return 0;
 }
 

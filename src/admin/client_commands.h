@@ -14,6 +14,9 @@ struct ClientOptions {
 
 int status_command(const ClientOptions& options);
 // `assignments`: KEY=VALUE. `volume` empty: all volumes.
+// Prints attributes by name, or all. A single value stands alone, for scripts.
+int get_command(const ClientOptions& options, const std::vector<std::string>& names,
+                const std::string& volume);
 int set_command(const ClientOptions& options, const std::vector<std::string>& assignments,
                 const std::string& volume);
 int attach_command(const ClientOptions& options, const std::string& device);

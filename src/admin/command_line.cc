@@ -1,6 +1,7 @@
 #include "admin/command_line.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,11 +14,14 @@
 
 #include "admin/abandon_command.h"
 #include "admin/assemble_command.h"
+#include "admin/attributes.h"
 #include "admin/client_commands.h"
+#include "admin/config_command.h"
 #include "admin/control_client.h"
 #include "admin/daemon.h"
 #include "admin/endpoint.h"
 #include "admin/set_directory.h"
+#include "admin/settings_file.h"
 #include "admin/show_command.h"
 #include "admin/suggestion.h"
 
@@ -36,8 +40,10 @@ struct Parsed {
     std::string size;
     std::string label;
     bool flag = false;
-    ServeOptions serve;
     std::string export_kind;
+    DaemonOptions daemon;
+    bool no_sys = false;
+    std::vector<std::string> configs;
     AbandonOptions abandon;
     std::vector<std::string> set_options;
     std::string group;
@@ -46,6 +52,15 @@ struct Parsed {
     AssembleOptions assemble;
     char* program_name = nullptr;  // as ps and the service manager see it
 };
+
+constexpr int kUsage = 2;  // exit status
+
+int complain(const std::string& text) {
+    std::string line = "ubcache: " + text;
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    std::fprintf(stderr, "%s\n", line.c_str());
+    return kUsage;
+}
 
 void add_show(CLI::App& app, Parsed& parsed) {
     CLI::App* show = app.add_subcommand("show", "Show the superblock of devices");
@@ -68,7 +83,7 @@ void take_export(const std::string& kind, const std::filesystem::path& beside,
 
 // Which devices: those that are named, or those of a set that have appeared.
 void take_members(Parsed& parsed) {
-    ServeOptions& options = parsed.serve;
+    ServeOptions& options = parsed.daemon.set;
     const int ways = !options.cache.empty() + !parsed.set.empty() + options.without_cache;
     if (ways != 1) {
         throw CLI::ValidationError("one of --cache, --set and --without-cache is needed");
@@ -92,19 +107,53 @@ void take_members(Parsed& parsed) {
     if (options.control == kDefaultControlPath) options.control = directory.control();
 }
 
+// From files; what the command line says comes after them.
+Outcome<> load_settings(Parsed& parsed) {
+    ServeOptions& options = parsed.daemon.set;
+    const std::vector<std::string> files =
+        parsed.configs.empty() ? default_settings_files(options) : parsed.configs;
+    for (const std::string& file : files) {
+        TRY(const std::vector<SetOption> settings, read_settings(file));
+        std::vector<SetOption>& all = options.set_options;
+        all.insert(all.end(), settings.begin(), settings.end());
+    }
+    return {};
+}
+
+// The tree has its usual place where the sockets have theirs.
+void take_sys(Parsed& parsed) {
+    const ServeOptions& options = parsed.daemon.set;
+    SysTreeOptions& sys = parsed.daemon.sys;
+    const bool usual = options.assembled ? options.run_directory == kRunDirectory
+                                         : options.control == kDefaultControlPath;
+    if (parsed.no_sys) {
+        sys.directory.clear();
+    } else if (sys.directory.empty() && usual && geteuid() == 0 &&
+               access("/dev/fuse", R_OK | W_OK) == 0) {
+        sys.directory = kDefaultSysPath;
+        sys.is_default = true;
+    }
+}
+
 int serve(Parsed& parsed) {
-    ServeOptions& options = parsed.serve;
+    ServeOptions& options = parsed.daemon.set;
     options.control = parsed.client.control;
     take_members(parsed);
     // systemd-shutdown(8) spares processes whose name begins so, until nothing is mounted.
     if (parsed.keep) parsed.program_name[0] = '@';
+    const Outcome<> settings = load_settings(parsed);
+    if (!settings) return complain("serve: " + settings.error());
     for (const std::string& text : parsed.set_options) {
         const std::size_t equals = text.find('=');
         if (equals == std::string::npos) {
             throw CLI::ValidationError("--set-option",
                                        text + ": write KEY=VALUE, e.g. sequential_cutoff=0");
         }
-        options.set_options.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+        SetOption option;
+        option.origin = "--set-option";
+        option.name = text.substr(0, equals);
+        option.value = text.substr(equals + 1);
+        options.set_options.push_back(std::move(option));
     }
     const Outcome<Endpoint> endpoint = parse_endpoint(options.front_ends.nbd);
     if (!options.front_ends.nbd.empty() && !endpoint) {
@@ -114,14 +163,17 @@ int serve(Parsed& parsed) {
         const Outcome<gid_t> group = find_group(parsed.group);
         if (!group) throw CLI::ValidationError(group.error());
         options.front_ends.group = *group;
+        parsed.daemon.sys.group = *group;
+        parsed.daemon.metrics.group = *group;
     }
     take_export(parsed.export_kind, std::filesystem::path(options.control).parent_path(),
                 options.front_ends);
-    return serve_command(options);
+    take_sys(parsed);
+    return serve_command(parsed.daemon);
 }
 
 void add_members(CLI::App& serve, Parsed& parsed) {
-    ServeOptions& options = parsed.serve;
+    ServeOptions& options = parsed.daemon.set;
     options.run_directory = kRunDirectory;
     serve.add_option("--cache", options.cache, "Cache device");
     serve.add_option("--backing", options.backings, "Backing devices")->take_all();
@@ -167,7 +219,7 @@ void add_assemble(CLI::App& app, Parsed& parsed) {
 void add_serve(CLI::App& app, Parsed& parsed) {
     CLI::App* sub = app.add_subcommand(
         "serve", "Serve the volumes of a cache set until SIGTERM, SIGINT or ubcache stop");
-    ServeOptions& options = parsed.serve;
+    ServeOptions& options = parsed.daemon.set;
     add_members(*sub, parsed);
     sub->add_option("--nbd", options.front_ends.nbd,
                     "Listen for NBD clients on unix:PATH or HOST:PORT (default without --fuse "
@@ -185,8 +237,20 @@ void add_serve(CLI::App& app, Parsed& parsed) {
                   "/dev/ubcache");
     sub->add_option("--control", parsed.client.control, "Path of the control socket")
         ->capture_default_str();
-    sub->add_option("--group", parsed.group,
-                    "Members of this group may use the control socket and a unix NBD socket, too");
+    sub->add_option(
+        "--group", parsed.group,
+        "Members of this group may use the sockets and read the tree of attributes, too");
+    sub->add_option("--metrics", parsed.daemon.metrics.endpoint,
+                    "Answer Prometheus on unix:PATH or HOST:PORT (GET /metrics)");
+    sub->add_flag("--metrics-anywhere", parsed.daemon.metrics.anywhere,
+                  "Allow an address other than the loopback's");
+    sub->add_option("--config", parsed.configs,
+                    "Settings files (default: settings.toml and SET-UUID.toml in /etc/ubcache)")
+        ->take_all();
+    sub->add_option("--sys", parsed.daemon.sys.directory,
+                    "Show the attributes in this directory as in /sys (default for root with the "
+                    "default control socket: /run/ubcache/sys)");
+    sub->add_flag("--no-sys", parsed.no_sys, "Show them nowhere");
     sub->add_flag("--read-only", options.read_only, "Never write to any device");
     sub->add_flag("--attach", options.attach,
                   "Attach backing devices that belong to no set, or to another one");
@@ -210,18 +274,57 @@ CLI::App* add_client(CLI::App& app, Parsed& parsed, const char* name, const char
     return sub;
 }
 
+std::string settable_names() {
+    std::string names;
+    for (const Attribute& attribute : attributes()) {
+        if (attribute.writable())
+            names += (names.empty() ? "" : ", ") + std::string(attribute.name);
+    }
+    return names;
+}
+
 void add_set(CLI::App& app, Parsed& parsed) {
     CLI::App* sub = add_client(app, parsed, "set", "Change attributes (sysfs names) while running",
                                "set cache_mode=writeback sequential_cutoff=0 --volume home");
-    sub->add_option("assignment", parsed.assignments,
-                    "KEY=VALUE: cache_mode, label, sequential_cutoff, writeback_percent, "
-                    "writeback_delay, writeback_rate, writeback_rate_minimum, writeback_running, "
-                    "congested_read_threshold_us, congested_write_threshold_us, "
-                    "journal_delay_ms, cache_replacement_policy")
-        ->required();
+    sub->add_option("assignment", parsed.assignments, "KEY=VALUE: " + settable_names())->required();
     sub->add_option("--volume", parsed.volume, "Only this volume (default: all)");
     sub->callback([&parsed] {
         parsed.status = set_command(parsed.client, parsed.assignments, parsed.volume);
+    });
+}
+
+void add_get(CLI::App& app, Parsed& parsed) {
+    CLI::App* sub = add_client(app, parsed, "get", "Show attributes (sysfs names)",
+                               "get dirty_data --volume home");
+    sub->add_option("name", parsed.assignments, "Names of attributes (default: all)");
+    sub->add_option("--volume", parsed.volume, "Only this volume (default: set and all volumes)");
+    sub->callback([&parsed] {
+        parsed.status = get_command(parsed.client, parsed.assignments, parsed.volume);
+    });
+}
+
+int config(Parsed& parsed, bool defaults) {
+    return defaults ? config_defaults_command() : config_save_command(parsed.client, parsed.device);
+}
+
+void add_config(CLI::App& app, Parsed& parsed) {
+    CLI::App* sub =
+        app.add_subcommand("config", "Settings files: all defaults, or what is set now");
+    sub->add_option("--control", parsed.client.control, "Path of the daemon's control socket")
+        ->capture_default_str();
+    CLI::Option* defaults =
+        sub->add_flag("--defaults", parsed.flag, "Print a file with all settings, commented out");
+    CLI::Option* save = sub->add_option(
+        "--save", parsed.device,
+        "Save what differs from the defaults to this file (none: /etc/ubcache/SET-UUID.toml; -: "
+        "standard output)");
+    save->expected(0, 1)->excludes(defaults);
+    sub->footer("Example:\n  ubcache config --defaults\n  ubcache config --save");
+    sub->callback([&parsed, defaults, save] {
+        if (defaults->count() + save->count() == 0) {
+            throw CLI::ValidationError("name one of --defaults and --save");
+        }
+        parsed.status = config(parsed, parsed.flag);
     });
 }
 
@@ -288,15 +391,6 @@ void add_daemon_commands(CLI::App& app, Parsed& parsed) {
     gc->callback([&parsed] { parsed.status = gc_command(parsed.client); });
 }
 
-constexpr int kUsage = 2;  // exit status
-
-int complain(const std::string& text) {
-    std::string line = "ubcache: " + text;
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    std::fprintf(stderr, "%s\n", line.c_str());
-    return kUsage;
-}
-
 std::vector<std::string> command_names(const CLI::App& app) {
     std::vector<std::string> names;
     for (const CLI::App* command : app.get_subcommands(nullptr)) {
@@ -336,7 +430,9 @@ int command_line(int argc, char** argv) {
     add_serve(app, parsed);
     add_assemble(app, parsed);
     add_daemon_commands(app, parsed);
+    add_get(app, parsed);
     add_set(app, parsed);
+    add_config(app, parsed);
     add_volume_commands(app, parsed);
     add_abandon(app, parsed);
 

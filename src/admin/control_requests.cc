@@ -7,6 +7,7 @@
 
 #include "admin/abandon_requests.h"
 #include "admin/attributes.h"
+#include "admin/get_requests.h"
 #include "admin/label_text.h"
 #include "admin/status.h"
 
@@ -75,10 +76,10 @@ struct Assignment {
 };
 using Assignments = std::vector<Assignment>;
 
-Outcome<Assignments> checked_assignments(const json& values) {
+Outcome<Assignments> checked_assignments(const json& values, bool of_volume) {
     Assignments assignments;
     for (const auto& [name, value] : values.items()) {
-        const Attribute* attribute = find_attribute(name);
+        const Attribute* attribute = find_attribute(name, of_volume);
         if (attribute == nullptr || !attribute->writable()) {
             return tl::unexpected(no_attribute(name));
         }
@@ -122,6 +123,7 @@ Task<std::string> ControlRequests::handle(std::string text, ControlReply& reply)
 ControlRequests::Answer ControlRequests::dispatch(const json& request, ControlReply& reply) {
     const std::string op = text_member(request, "op");
     if (op == "status") co_return status_json(served_);
+    if (op == "get") co_return co_await get(request);
     if (op == "set") co_return co_await set_attributes(request);
     if (op == "attach") co_return co_await attach(request);
     if (op == "detach") co_return co_await detach(request, reply);
@@ -146,6 +148,20 @@ Outcome<ServedVolume> ControlRequests::named_volume(const std::string& name) con
     return tl::unexpected(fmt::format("no volume {}; there are: {}", name, names));
 }
 
+ControlRequests::Answer ControlRequests::get(const json& request) {
+    std::vector<std::string> names;
+    const auto wanted = request.find("names");
+    if (wanted != request.end() && wanted->is_array()) {
+        for (const json& name : *wanted) {
+            if (name.is_string()) names.push_back(name.get<std::string>());
+        }
+    }
+    const std::string volume = text_member(request, "volume");
+    if (volume.empty()) co_return get_attributes(served_, names, nullptr);
+    CO_TRY(const ServedVolume served, named_volume(volume));
+    co_return get_attributes(served_, names, &served);
+}
+
 ControlRequests::Answer ControlRequests::set_attributes(const json& request) {
     const auto values = request.find("values");
     if (values == request.end() || !values->is_object()) {
@@ -153,7 +169,7 @@ ControlRequests::Answer ControlRequests::set_attributes(const json& request) {
     }
     const std::string volume = text_member(request, "volume");
     // All are checked before the first is changed.
-    CO_TRY(const Assignments assignments, checked_assignments(*values));
+    CO_TRY(const Assignments assignments, checked_assignments(*values, !volume.empty()));
     if (!volume.empty()) {
         CO_OK(named_volume(volume));
     } else if (values->contains("label") && served_.volumes().size() > 1) {
@@ -169,8 +185,7 @@ ControlRequests::Answer ControlRequests::set_attributes(const json& request) {
 Task<Outcome<>> ControlRequests::set_one(const Attribute* attribute, AttributeValue value,
                                          std::string volume) {
     const std::string name(attribute->name);
-    AttributeTarget target;
-    target.set = served_.set();
+    AttributeTarget target = served_.target(nullptr);
     if (attribute->scope != Attribute::Scope::volume) {
         Result<void> done = co_await write_attribute(*attribute, target, value);
         if (!done) co_return tl::unexpected(explain(name, done.error()));
@@ -181,11 +196,13 @@ Task<Outcome<>> ControlRequests::set_one(const Attribute* attribute, AttributeVa
         const ServedVolume* wanted = volume.empty() ? &served : served_.find(volume);
         if (wanted == nullptr || wanted->volume != served.volume) continue;
         target.volume = served.volume;
+        if (!attribute->applies_to(served.volume)) {
+            // Of all volumes: those that have such an attribute.
+            if (volume.empty() && volumes.size() > 1) continue;
+            co_return tl::unexpected(
+                fmt::format("{} of {}: volumes of this kind have none", name, served.name));
+        }
         Result<void> done = co_await write_attribute(*attribute, target, value);
-        // Of all volumes: those that have such an attribute.
-        const bool has_none = volume.empty() && served.volume->flash_only() && !done &&
-                              done.error().code == Errc::invalid && volumes.size() > 1;
-        if (has_none) continue;
         if (!done) {
             const std::string what = fmt::format("{} of {}", name, served.name);
             co_return tl::unexpected(explain(what, done.error()));

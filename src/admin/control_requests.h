@@ -27,6 +27,7 @@ public:
 private:
     using Answer = Task<Outcome<nlohmann::json>>;
     Answer dispatch(const nlohmann::json& request, ControlReply& reply);
+    Answer get(const nlohmann::json& request);
     Answer set_attributes(const nlohmann::json& request);
     Answer attach(const nlohmann::json& request);
     Answer detach(const nlohmann::json& request, ControlReply& reply);

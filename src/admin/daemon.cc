@@ -24,7 +24,9 @@
 #include "admin/control_client.h"
 #include "admin/control_requests.h"
 #include "admin/control_server.h"
+#include "admin/metrics_server.h"
 #include "admin/service_log.h"
+#include "admin/set_host.h"
 #include "admin/size_text.h"
 #include "admin/status.h"
 #include "admin/supervisor.h"
@@ -67,19 +69,31 @@ Outcome<> prepare_control_directory(const std::string& path) {
     return {};
 }
 
+void request_stop() {
+    kill(getpid(), SIGTERM);
+}
+
+void note(const std::string& line) {
+    log_line(Severity::info, line);
+}
+
 class Daemon {
 public:
-    Daemon(core::Env env, io::UringReactor& reactor, const ServeOptions& options, int signals)
+    Daemon(core::Env env, io::UringReactor& reactor, const DaemonOptions& options, int signals)
         : reactor_(reactor),
-          options_(options),
+          options_(options.set),
+          all_options_(options),
           signals_(signals),
           supervisor_(reactor),
-          served_(env, reactor, options, [this](const std::string& line) { tell(line); }),
-          requests_(env.executor, reactor, served_, [] { kill(getpid(), SIGTERM); }),
+          served_(env, reactor, options.set, [this](const std::string& line) { tell(line); }),
+          requests_(env.executor, reactor, served_, &request_stop),
+          host_(env.executor, reactor, served_, &request_stop, &note),
+          sys_(env.executor, reactor, served_, options.sys, &note),
           tasks_(env.executor),
           executor_(env.executor) {
-        if (!options.assembled) return;
-        arrivals_.emplace(reactor, served_, options,
+        served_.set_host(host_);
+        if (!options_.assembled) return;
+        arrivals_.emplace(reactor, served_, options_,
                           [this](const std::string& line) { tell(line); });
     }
 
@@ -93,6 +107,15 @@ public:
             ready = std::move(opened);
         }
         if (ready) {
+            Outcome<> shown = co_await sys_.start();
+            ready = std::move(shown);
+        }
+        if (ready) {
+            Outcome<> metrics = co_await listen_for_metrics();
+            ready = std::move(metrics);
+        }
+        if (ready) {
+            host_.run();
             tasks_.spawn(control_->serve());
             if (arrivals_) tasks_.spawn(arrivals_->run());
             tasks_.spawn(become_ready());
@@ -136,11 +159,35 @@ private:
         if (!served_.stopping()) announce();
     }
 
+    Task<Outcome<>> listen_for_metrics() {
+        const MetricsOptions& wanted = all_options_.metrics;
+        if (wanted.endpoint.empty()) co_return Outcome<>();
+        CO_TRY(const Endpoint endpoint, parse_endpoint(wanted.endpoint, "--metrics"));
+        const BusyRetry retry(reactor_);
+        while (!metrics_) {
+            auto server =
+                MetricsServer::listen(reactor_, executor_, endpoint, wanted,
+                                      [this](MetricsFormat f) { return metrics_text(served_, f); });
+            if (server) {
+                metrics_ = std::move(*server);
+            } else if (retry.worthwhile(server.error())) {
+                co_await retry.pause();
+            } else {
+                const bool far = endpoint.path.empty() && server.error().code == Errc::invalid;
+                co_return tl::unexpected(explain("--metrics " + wanted.endpoint, server.error()) +
+                                         (far ? "; --metrics-anywhere allows others" : ""));
+            }
+        }
+        tasks_.spawn(metrics_->serve());
+        co_return Outcome<>();
+    }
+
     void announce() {
         for (const std::string& note : served_.notes()) log_line(Severity::info, note);
         for (const ServedVolume& volume : served_.volumes()) {
             log_line(Severity::info, volume_line(served_, volume));
         }
+        if (metrics_) log_line(Severity::info, "metrics: " + metrics_->address());
         log_line(Severity::info, "ready; control socket " + options_.control);
         supervisor_.status(summary());
         supervisor_.ready();
@@ -177,8 +224,11 @@ private:
 
     Task<void> shut_down() {
         if (arrivals_) arrivals_->stop();
+        co_await sys_.stop();
+        if (metrics_) metrics_->stop();
         Outcome<> stopped = co_await served_.stop();
         if (!stopped) fail_with(stopped.error());
+        co_await host_.stop();
         requests_.stopped(stopped ? std::string() : stopped.error());
         if (control_) control_->stop();
         supervisor_.end();
@@ -188,11 +238,15 @@ private:
 
     io::UringReactor& reactor_;
     const ServeOptions& options_;
+    const DaemonOptions& all_options_;
     int signals_;
     Supervisor supervisor_;
     ServedSet served_;
     ControlRequests requests_;
     std::optional<Arrivals> arrivals_;
+    SetHost host_;
+    SysTree sys_;
+    std::unique_ptr<MetricsServer> metrics_;
     std::unique_ptr<ControlServer> control_;
     async::TaskGroup tasks_;
     async::Executor& executor_;
@@ -201,7 +255,7 @@ private:
 
 }  // namespace
 
-int serve_command(const ServeOptions& options) {
+int serve_command(const DaemonOptions& options) {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     const int signals = stop_signals_fd();
     async::Executor executor;

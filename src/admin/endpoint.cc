@@ -8,7 +8,7 @@
 
 namespace uc::admin {
 
-Outcome<Endpoint> parse_endpoint(const std::string& text) {
+Outcome<Endpoint> parse_endpoint(const std::string& text, const char* option) {
     Endpoint endpoint;
     if (text.rfind("unix:", 0) == 0 || text.rfind('/', 0) == 0) {
         endpoint.path = text[0] == '/' ? text : text.substr(5);
@@ -24,7 +24,7 @@ Outcome<Endpoint> parse_endpoint(const std::string& text) {
     const auto parsed = std::from_chars(port.data(), end, endpoint.port);
     if (parsed.ec != std::errc() || parsed.ptr != end || port.empty()) {
         return tl::unexpected(
-            fmt::format("--nbd {}: use unix:PATH or HOST:PORT, e.g. localhost:10809", text));
+            fmt::format("{} {}: use unix:PATH or HOST:PORT, e.g. localhost:10809", option, text));
     }
     return endpoint;
 }

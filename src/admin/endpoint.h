@@ -17,7 +17,8 @@ struct Endpoint {
 };
 
 // "unix:PATH", an absolute path, "HOST:PORT" or "PORT".
-Outcome<Endpoint> parse_endpoint(const std::string& text);
+// `option` is for the error.
+Outcome<Endpoint> parse_endpoint(const std::string& text, const char* option = "--nbd");
 
 // A group by its name or number.
 Outcome<gid_t> find_group(const std::string& text);

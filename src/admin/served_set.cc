@@ -143,33 +143,34 @@ Outcome<> ServedSet::check_devices() {
 }
 
 Outcome<> ServedSet::check_set_options() {
-    for (const auto& [name, text] : options_.set_options) {
-        const Attribute* attribute = find_attribute(name);
-        if (attribute == nullptr || !attribute->writable()) {
-            return tl::unexpected(fmt::format("--set-option {}", no_attribute(name)));
+    for (const SetOption& option : options_.set_options) {
+        const Attribute* attribute = find_attribute(option.name, option.of_volume);
+        const std::string what = fmt::format("{} {}", option.origin, option.name);
+        // A command is nothing to begin with.
+        if (attribute == nullptr || !attribute->writable() || !attribute->readable()) {
+            return tl::unexpected(fmt::format("{} {}", option.origin, no_attribute(option.name)));
         }
-        Outcome<AttributeValue> value = parse_value(*attribute, text);
-        if (!value) {
-            return tl::unexpected(fmt::format("--set-option {}: {}", name, value.error()));
-        }
-        set_options_.emplace_back(attribute, std::move(*value));
-        if (name == "label") notes_.emplace_back(kLabelNote);
+        Outcome<AttributeValue> value = parse_value(*attribute, option.value);
+        if (!value) return tl::unexpected(fmt::format("{}: {}", what, value.error()));
+        set_options_.push_back({&option, attribute, std::move(*value)});
+        if (option.name == "label") notes_.emplace_back(kLabelNote);
     }
     return {};
 }
 
 // To the set if `volume` is null, else to that volume.
 Task<Outcome<>> ServedSet::apply_set_options(core::SetVolume* volume) {
-    for (const auto& [attribute, value] : set_options_) {
+    for (const auto& [option, attribute, value] : set_options_) {
         const bool per_volume = attribute->scope == Attribute::Scope::volume;
         if (per_volume != (volume != nullptr)) continue;
-        const AttributeTarget target{set_.get(), volume};
-        Result<void> done = co_await write_attribute(*attribute, target, value);
-        // A volume that lives on the cache alone has no cache mode.
-        const bool has_none = !done && done.error().code == Errc::invalid && volume != nullptr &&
-                              volume->flash_only();
-        if (!done && !has_none) {
-            const std::string what = fmt::format("--set-option {}", attribute->name);
+        if (!attribute->applies_to(volume)) continue;
+        const bool another = volume != nullptr && !option->volume.empty() &&
+                             option->volume != volume->name() &&
+                             option->volume != volume->uuid().to_string();
+        if (another) continue;
+        Result<void> done = co_await write_attribute(*attribute, target(volume), value);
+        if (!done) {
+            const std::string what = fmt::format("{} {}", option->origin, attribute->name);
             co_return tl::unexpected(explain(what, done.error()));
         }
     }

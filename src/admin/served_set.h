@@ -21,6 +21,15 @@
 
 namespace uc::admin {
 
+// An attribute to be set when its owner comes into service.
+struct SetOption {
+    std::string origin;  // for messages: where somebody asked for it
+    std::string name;
+    std::string value;
+    bool of_volume = false;  // one of volumes, even if the set has one of that name
+    std::string volume;      // name or uuid; empty: all
+};
+
 struct ServeOptions {
     std::string cache;
     std::vector<std::string> backings;
@@ -34,8 +43,8 @@ struct ServeOptions {
     // none: the members are those named above, and no others.
     std::optional<ondisk::Uuid> assembled;
     std::string run_directory;
-    std::uint32_t wait_s = 30;  // for members of it to appear, before it counts as started
-    std::vector<std::pair<std::string, std::string>> set_options;  // attributes
+    std::uint32_t wait_s = 30;           // for members of it to appear, before it counts as started
+    std::vector<SetOption> set_options;  // in this order
 };
 
 // A volume under the name that front ends and people use.
@@ -78,6 +87,10 @@ public:
     std::string file_path(const ServedVolume& volume) const;
     std::string block_path(const ServedVolume& volume) const;
     bool read_only() const { return options_.read_only; }
+    // Before open(); outlives it.
+    void set_host(AttributeHost& host) { host_ = &host; }
+    // For attributes of a volume, or (null) of the set and its cache device.
+    AttributeTarget target(core::SetVolume* volume) const { return {set_.get(), volume, host_}; }
     // Not empty: one line on dirty data of a backing device that is not here. Found only while
     // nothing else is dirty.
     std::string missing_device_note() const;
@@ -102,13 +115,19 @@ private:
     core::Env env_;
     io::UringReactor& reactor_;
     const ServeOptions& options_;
+    AttributeHost* host_ = nullptr;
     KnownDevices devices_;
     std::unique_ptr<core::SteadySet> set_;
     std::vector<ServedVolume> volumes_;
     FrontEnds::Log print_;
     FrontEnds front_ends_;
     std::vector<std::string> notes_;
-    std::vector<std::pair<const Attribute*, AttributeValue>> set_options_;  // checked
+    struct CheckedOption {
+        const SetOption* option = nullptr;
+        const Attribute* attribute = nullptr;
+        AttributeValue value;
+    };
+    std::vector<CheckedOption> set_options_;
     bool opened_ = false;
     bool stopping_ = false;
     bool write_back_at_end_ = false;

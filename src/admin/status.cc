@@ -24,7 +24,13 @@ json reasons_json(const std::array<std::uint64_t, core::kReasons>& counts) {
 json attributes_json(const AttributeTarget& target, Attribute::Scope scope) {
     json out = json::object();
     for (const Attribute& attribute : attributes()) {
-        if (attribute.scope != scope) continue;
+        // Those of several lines are no use here, and `priority_stats` takes a while.
+        const bool lines =
+            attribute.name == "priority_stats" || attribute.name == "writeback_rate_debug";
+        if (attribute.scope != scope || !attribute.readable() || lines ||
+            !attribute.applies_to(target.volume)) {
+            continue;
+        }
         out[std::string(attribute.name)] = read_attribute(attribute, target);
     }
     return out;
@@ -70,7 +76,7 @@ json volume_json(const ServedSet& served, const ServedVolume& entry) {
              {"file", served.file_path(entry)},
              {"block_device", served.block_path(entry)}};
     out["stats"] = stats_json(volume.stats());
-    out["attributes"] = attributes_json({served.set(), entry.volume}, Attribute::Scope::volume);
+    out["attributes"] = attributes_json(served.target(entry.volume), Attribute::Scope::volume);
     return out;
 }
 
@@ -118,7 +124,7 @@ json set_json(const ServedSet& served) {
                     {"gc_passes", s.gc_passes},
                     {"buckets_invalidated", s.buckets_invalidated},
                     {"cache_io_errors", s.cache_io_errors}};
-    const AttributeTarget target{&set, nullptr};
+    const AttributeTarget target = served.target(nullptr);
     out["attributes"] = attributes_json(target, Attribute::Scope::set);
     out["cache_attributes"] = attributes_json(target, Attribute::Scope::cache);
     return out;

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 
 import support
 from support import ScratchTest, run, ubcache
@@ -17,6 +18,16 @@ def qemu_io(uri, *commands):
     output = result.stdout + result.stderr
     if result.returncode != 0 or b"rror" in output or b"failed" in output:
         raise AssertionError(output.decode())
+
+
+def eventually(said):
+    """Polls what a daemon is about to do; a broken one costs PATIENCE seconds."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if said():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 class DaemonTest(ScratchTest):
