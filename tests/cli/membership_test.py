@@ -88,7 +88,7 @@ class Membership(DaemonTest):
                  self.control)
         self.assert_one_line_error(ubcache(*serve, cwd=self.dir), "dirty")
         give_up = ("abandon", uuid, "--backing", "disk")
-        other = ("abandon", "0" + uuid[1:], "--backing", "disk", "--discard-dirty")
+        other = ("abandon", ("1" if uuid[0] == "0" else "0") + uuid[1:], "--backing", "disk", "--discard-dirty")
         self.assert_one_line_error(ubcache(*other, cwd=self.dir), "is the backing device " + uuid)
         told = ubcache(*give_up, cwd=self.dir)
         self.assertIn(b"Nothing was given up", told.stdout)
