@@ -135,6 +135,20 @@ void take_sys(Parsed& parsed) {
     }
 }
 
+void take_own_mounts(Parsed& parsed) {
+    const FrontEndOptions& front_ends = parsed.daemon.set.front_ends;
+    std::vector<std::string> all{front_ends.fuse, parsed.daemon.sys.directory};
+    if (!front_ends.automatic.empty()) all.push_back(front_ends.automatic + "/volumes");
+    std::error_code ignored;
+    for (const std::string& mount : all) {
+        if (mount.empty()) continue;
+        const std::filesystem::path path = std::filesystem::absolute(mount, ignored);
+        std::filesystem::path real = std::filesystem::weakly_canonical(path, ignored);
+        if (!real.has_filename()) real = real.parent_path();
+        parsed.daemon.set.own_mounts.push_back(real.string());
+    }
+}
+
 int serve(Parsed& parsed) {
     ServeOptions& options = parsed.daemon.set;
     options.control = parsed.client.control;
@@ -169,6 +183,7 @@ int serve(Parsed& parsed) {
     take_export(parsed.export_kind, std::filesystem::path(options.control).parent_path(),
                 options.front_ends);
     take_sys(parsed);
+    take_own_mounts(parsed);
     return serve_command(parsed.daemon);
 }
 

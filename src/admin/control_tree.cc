@@ -251,6 +251,7 @@ Task<int> ControlTree::register_device(std::string path, bool quiet) {
     const std::size_t from = path.find_first_not_of(kBlanks);
     if (from == std::string::npos) co_return EINVAL;
     path = path.substr(from, path.find_last_not_of(kBlanks) + 1 - from);
+    // (find() compares words.)
     const bool known = served_.find(path) != nullptr || served_.set()->cache_name() == path;
     if (known) co_return quiet ? 0 : EINVAL;
     const Outcome<std::string> added = co_await served_.join(path);

@@ -11,6 +11,7 @@
 #include "admin/format.h"
 #include "admin/label_text.h"
 #include "admin/memory_allowance.h"
+#include "admin/own_mounts.h"
 #include "io/buffer.h"
 
 namespace uc::admin {
@@ -201,8 +202,14 @@ Task<Outcome<>> ServedSet::write_back_rest() {
     co_return Outcome<>();
 }
 
+Outcome<> ServedSet::check_arrival(const std::string& path) const {
+    if (stopping_) return tl::unexpected(std::string("the daemon is stopping"));
+    if (!leads_into(path, options_.own_mounts)) return {};
+    return tl::unexpected(path + ": is served by this daemon itself");
+}
+
 Task<Outcome<std::string>> ServedSet::attach(std::string path) {
-    if (stopping_) co_return tl::unexpected(std::string("the daemon is stopping"));
+    CO_OK(check_arrival(path));
     const std::string* served = devices_.find(path);
     const ServedVolume* const known = find(served != nullptr ? *served : path);
     if (known != nullptr && !known->volume->attached()) co_return co_await reattach(*known);
@@ -217,7 +224,7 @@ Task<Outcome<std::string>> ServedSet::attach(std::string path) {
 }
 
 Task<Outcome<std::string>> ServedSet::join(std::string path) {
-    if (stopping_) co_return tl::unexpected(std::string("the daemon is stopping"));
+    CO_OK(check_arrival(path));
     Outcome<std::string> added = co_await add_backing(path, core::AttachMode::known);
     if (added) devices_.meet(path);
     co_return std::move(added);

@@ -45,6 +45,7 @@ struct ServeOptions {
     std::string run_directory;
     std::uint32_t wait_s = 30;           // for members of it to appear, before it counts as started
     std::vector<SetOption> set_options;  // in this order
+    std::vector<std::string> own_mounts;  // what this daemon serves: absolute, without links
 };
 
 // A volume under the name that front ends and people use.
@@ -99,6 +100,7 @@ public:
 
 private:
     Task<Outcome<>> write_back_rest();
+    Outcome<> check_arrival(const std::string& path) const;
     Task<Result<core::SteadySet::Device>> find_device(const ondisk::Superblock& wanted,
                                                       const std::string& name);
     Outcome<> check_devices();

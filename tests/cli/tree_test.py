@@ -153,6 +153,15 @@ class TreeTest(SysDaemonTest):
         self.assertEqual(self.error_of("../register", self.path("disk")), errno.EINVAL)
         self.write("../register_quiet", self.path("disk"))
 
+    def test_a_file_of_the_tree_is_no_device_and_nobody_waits_for_ever(self):
+        self.start("--fuse", self.path("volumes"), "--nbd", "unix:" + self.path("nbd.sock"))
+        self.addCleanup(subprocess.run, ["umount", "-l", self.path("volumes")],
+                        capture_output=True)
+        os.symlink(self.root, self.path("link"))
+        for path in (self.set + "/tree_depth", self.path("link/fs"), self.path("volumes/home")):
+            self.assertEqual(self.error_of("../register", path), errno.EINVAL)
+            self.assertIn("by this daemon itself", self.ask("attach", path, code=1))
+
     def test_a_volume_made_by_echo_has_a_directory(self):
         self.start()
         self.write("flash_vol_create", "8M\n")
