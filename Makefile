@@ -86,7 +86,8 @@ install:  ## install into PREFIX (/usr/local), below DESTDIR if given
 	ln -sf ../../bin/ubcache $(ROOT)/libexec/ubcache/bcache-super-show
 	install -D -m 644 LICENSE $(ROOT)/share/doc/ubcache/LICENSE
 	install -D -m 644 -t $(ROOT)/share/doc/ubcache README.md docs/operations.md
-	install -D -m 644 -t $(ROOT)/share/doc/ubcache/examples examples/*
+	install -D -m 644 -t $(ROOT)/share/doc/ubcache/examples $(filter-out examples/monitoring,$(wildcard examples/*))
+	install -D -m 644 -t $(ROOT)/share/doc/ubcache/examples/monitoring examples/monitoring/*
 	$(call place,packaging/systemd/ubcache@.service,$(SYSTEM)/systemd/system/ubcache@.service,644)
 	$(call place,packaging/systemd/ubcache.shutdown,$(DESTDIR)/usr/lib/systemd/system-shutdown/ubcache.shutdown,755)
 	for rule in 61-ubcache 68-ubcache-assemble; do \
