@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 namespace uc::frontend {
@@ -106,6 +107,11 @@ void UblkExport::make_links(const UblkDevice& device) {
         }
         if (error) log_(fmt::format("{}: cannot be made: {}", link, error.message()));
     }
+    // Where udev runs, it looks at the device once more and makes the links its own (rules in
+    // packaging/udev): systemd waits only for names that it has from udev.
+    std::ofstream event("/sys/class/block/" + fs::path(device.path()).filename().string() +
+                        "/uevent");
+    event << "change";
 }
 
 void UblkExport::remove_links(const UblkDevice& device) {

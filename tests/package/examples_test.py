@@ -1,5 +1,8 @@
-"""The set-ups of examples/ in a virtual machine with a stock kernel: made, filled, the machine ended or its
-power cut, and everything found again by udev's rules and the initramfs script at the next boot.
+"""Whole machines, in a virtual machine with a stock kernel.
+
+The set-ups of examples/: made, filled, the machine ended or its power cut, and everything found again by
+udev's rules and the initramfs script at the next boot. And systemd, from the events of the devices over a
+mount to the shutdown.
 
 Skipped where there is no lab (tests/lab), or a program that an example needs.
 """
@@ -37,17 +40,36 @@ class Examples(unittest.TestCase):
                 file.truncate(size << 20)
         self.count = len(megabytes)
 
-    def boot(self, phase, example, *options):
-        words = [LAB, "run", "--timeout", str(PATIENCE), "--share", f"{self.dir}/share", *options]
+    def run_guest(self, *words, options=()):
+        words = [f"{HERE}/{words[0]}", *words[1:]]
+        command = [LAB, "run", "--timeout", str(PATIENCE), "--share", f"{self.dir}/share", *options]
         for number in range(self.count):
-            words += ["--disk", f"{self.dir}/disk{number}"]
-        done = subprocess.run([*words, f"{HERE}/guest.sh", phase, example, UBCACHE], check=False,
-                              capture_output=True, text=True)
+            command += ["--disk", f"{self.dir}/disk{number}"]
+        done = subprocess.run(command + words, check=False, capture_output=True, text=True)
         if done.returncode == NO_LAB:
             self.skipTest("the lab cannot boot here")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def boot(self, phase, example, *options):
+        said = self.run_guest("guest.sh", phase, example, UBCACHE, options=options)
         if phase != "crash":
-            self.assertIn(f"phase {phase} of {example}: done", done.stdout)
+            self.assertIn(f"phase {phase} of {example}: done", said)
+
+    def shared(self, name):
+        with open(f"{self.dir}/share/{name}", encoding="utf-8") as file:
+            return file.read()
+
+    @unittest.skipUnless(os.path.exists("/lib/systemd/systemd"), "systemd is not installed")
+    def test_systemd_starts_the_set_mounts_from_it_and_stops_it_after_the_mount(self):
+        self.disks(320, 400)
+        said = self.run_guest("systemd_guest.sh", UBCACHE)
+        inside, daemon = self.shared("inside.log"), self.shared("daemon.log")
+        self.assertIn("StatusText=serving home", inside)
+        self.assertIn("/mnt/data is a mountpoint", inside, self.shared("systemd.log"))
+        self.assertTrue(daemon.endswith("stopping\nstopped\n"), daemon)
+        self.assertNotIn("in use", daemon, "stopped under a mounted file system")
+        self.assertRegex(said, "state: +clean")
 
     def test_ssd_and_disk_with_ext4_outlives_a_power_cut(self):
         self.disks(320, 400)
