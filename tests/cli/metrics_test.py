@@ -71,6 +71,10 @@ class Scraping(MetricsTest):
             self.assertGreaterEqual(count, 1)
             self.assertEqual(self.value(body, latency + "_bucket", 'le="+Inf"', *labels), count)
             self.assertGreater(self.value(body, latency + "_sum", *labels), 0)
+            buckets = [float(line.split(" ")[-1]) for line in body.split("\n")
+                       if line.startswith(latency + "_bucket") and all(x in line for x in labels)]
+            self.assertEqual(buckets, sorted(buckets))
+            self.assertEqual((buckets[0], buckets[-2]), (0, count))  # 1 us ... 17 s
         self.assertEqual(self.value(body, "ubcache_set_failed"), 0)
         self.assertEqual(self.value(body, "ubcache_set_congested_read_threshold_seconds"), 0.002)
 

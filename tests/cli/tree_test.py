@@ -96,6 +96,15 @@ class TreeTest(SysDaemonTest):
         self.assertEqual(self.read("stats_total/cache_misses"),
                          self.read("bdev0/stats_total/cache_misses"))
 
+    def test_an_open_file_is_read_anew_from_its_start(self):
+        self.start()
+        fd = os.open(f"{self.set}/journal_delay_ms", os.O_RDONLY)
+        self.addCleanup(os.close, fd)
+        self.assertEqual(os.pread(fd, 100, 0), b"100\n")
+        self.write("journal_delay_ms", "7")
+        self.assertEqual(os.pread(fd, 100, 1), b"00\n")  # the rest of what it began to read
+        self.assertEqual(os.pread(fd, 100, 0), b"7\n")
+
     def test_a_number_out_of_range_is_clamped_as_in_the_kernel(self):
         self.start()
         self.write("bdev0/writeback_percent", "99\n")
@@ -131,6 +140,17 @@ class TreeTest(SysDaemonTest):
         denied = support.run("setpriv", "--reuid=65534", "--clear-groups", "cat",
                              f"{self.set}/tree_depth")
         self.assertIn(b"Permission denied", denied.stderr)
+
+    def test_members_of_the_group_can_read_and_not_write(self):
+        self.start("--group", "65534")
+        os.chmod(self.dir, 0o755)
+        script = 'cat "$0" && ! echo 5 2>/dev/null > "$0" && ls "$1"'
+        for group, text in (("65534", b"100\nbypassed\n"), ("65533", b"")):
+            done = support.run("setpriv", "--reuid=65534", "--regid=" + group, "--clear-groups",
+                               "sh", "-c", script, f"{self.set}/journal_delay_ms",
+                               f"{self.set}/stats_day")
+            self.assertEqual(done.stdout[:13], text, done.stderr)
+        self.assertEqual(self.read("journal_delay_ms"), "100\n")
 
     def test_detach_and_attach_by_echo(self):
         self.start()
