@@ -194,7 +194,7 @@ void add_members(CLI::App& serve, Parsed& parsed) {
     serve.add_option("--backing", options.backings, "Backing devices")->take_all();
     serve.add_option(
         "--set", parsed.set,
-        "UUID of a set: serve the members that 'ubcache assemble' has noted, and takes "
+        "UUID of a set: serve the members that 'ubcache assemble' has noted, and take "
         "others when they appear");
     serve
         .add_option("--wait", options.wait_s,

@@ -129,6 +129,19 @@ class Package(unittest.TestCase):
         return self.build()
 
 
+class Completion(unittest.TestCase):
+    def complete(self, *words):
+        script = (f"source {TOP}/packaging/completion/ubcache; COMP_WORDS=({' '.join(words)}); "
+                  f'COMP_CWORD={len(words) - 1}; _ubcache; echo "${{COMPREPLY[@]}}"')
+        path = os.path.dirname(UBCACHE) + ":" + os.environ["PATH"]
+        return run("bash", "-c", script, env={"PATH": path}).split()
+
+    def test_words_are_those_of_the_help(self):
+        self.assertEqual(self.complete("ubcache", "st"), ["status", "stop"])
+        self.assertEqual(self.complete("ubcache", "make", "--wip"), ["--wipe-bcache"])
+        self.assertIn("--without-cache", self.complete("ubcache", "serve", "--wi"))
+
+
 class Install(unittest.TestCase):
     def test_parts_below_another_prefix_name_the_program_there(self):
         with tempfile.TemporaryDirectory(prefix="ubcache-install-") as root:
