@@ -192,10 +192,9 @@ void add_members(CLI::App& serve, Parsed& parsed) {
     options.run_directory = kRunDirectory;
     serve.add_option("--cache", options.cache, "Cache device");
     serve.add_option("--backing", options.backings, "Backing devices")->take_all();
-    serve.add_option(
-        "--set", parsed.set,
-        "UUID of a set: serve the members that 'ubcache assemble' has noted, and take "
-        "others when they appear");
+    serve.add_option("--set", parsed.set,
+                     "UUID of a set: serve the members that 'ubcache assemble' has noted, and take "
+                     "others when they appear");
     serve
         .add_option("--wait", options.wait_s,
                     "With --set: seconds to wait for backing devices before the service counts as "
