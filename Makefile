@@ -10,7 +10,7 @@ SEED ?= 1
 SOURCES = $(shell git ls-files -co --exclude-standard -- '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check sim fuzz kill lab bench lint format clean install deb
+.PHONY: help setup build demo test check sim mutations fuzz kill lab bench lint format clean install deb
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -34,10 +34,16 @@ check: setup lint  ## the quick part of test: lint, unit tests, a few seeds
 	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure --no-tests=error -LE system
 	@build/dev/apps/ucsim/ucsim --seeds 1..20 --jobs $(JOBS)
 
-sim: setup  ## simulator: make sim SEEDS=1..1000
+sim: setup  ## simulator, both cores: make sim SEEDS=20000
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target ucsim
 	@build/release/apps/ucsim/ucsim --seeds $(SEEDS) --jobs $(JOBS)
+
+mutations: setup  ## deliberate faults: the first seed that notices each, up to SEEDS=2000
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target ucsim
+	@build/release/apps/ucsim/ucsim --measure-mutations --jobs $(JOBS) \
+	    --seeds $(if $(filter command line environment,$(origin SEEDS)),$(SEEDS),2000)
 
 fuzz: setup  ## every fuzz target for a while: make fuzz SECONDS=600
 	@cmake --preset fuzz >/dev/null

@@ -2,49 +2,19 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <string>
 
+#include "arguments.h"
+#include "sim/minimise.h"
 #include "sim/scenario.h"
 #include "sim/seed_runner.h"
 
 namespace {
 
-using uc::Mutations;
-
-const std::map<std::string, bool Mutations::*> kMutations = {
-    {"skip_journal_flush", &Mutations::skip_journal_flush},
-    {"reuse_before_gen_durable", &Mutations::reuse_before_gen_durable},
-    {"clear_dirty_before_backing_flush", &Mutations::clear_dirty_before_backing_flush},
-    {"fill_wins_against_write", &Mutations::fill_wins_against_write},
-    {"ack_before_key", &Mutations::ack_before_key},
-    {"skip_durable_invalidation", &Mutations::skip_durable_invalidation},
-    {"skip_freed_node_record", &Mutations::skip_freed_node_record},
-    {"skip_dirty_state", &Mutations::skip_dirty_state},
-};
-
-struct Arguments {
-    std::optional<std::uint64_t> seed;
-    std::string seeds;
-    unsigned jobs = 1;
-    bool verbose = false;
-    std::string mutation;
-};
-
-std::optional<uc::sim::SeedRange> parse_range(const std::string& text) {
-    unsigned long long first = 0;
-    unsigned long long last = 0;
-    int used = 0;
-    if (std::sscanf(text.c_str(), "%llu..%llu%n", &first, &last, &used) != 2 ||
-        static_cast<std::size_t>(used) != text.size() || last < first) {
-        return std::nullopt;
-    }
-    return uc::sim::SeedRange{first, last};
-}
+using namespace uc::sim;
 
 // One line that is rewritten on a terminal, a line per tenth of the way otherwise.
 class Progress {
@@ -85,76 +55,127 @@ private:
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-int run_one(std::uint64_t seed, const Mutations& mutations, bool verbose) {
-    uc::sim::ScenarioOptions options;
-    options.seed = seed;
-    options.mutations = mutations;
-    if (verbose) options.log = [](const std::string& line) { std::puts(line.c_str()); };
-    const uc::sim::ScenarioResult result = uc::sim::run_scenario(options);
+std::string replay(const Arguments& arguments, std::uint64_t seed, const Limits& limits) {
+    std::string line = replay_line(seed, limits);
+    if (!arguments.mutation.empty()) line += " --mutate " + arguments.mutation;
+    return line;
+}
+
+void print_minimised(const Arguments& arguments, std::uint64_t seed, const std::string& failure) {
+    if (!arguments.minimise) return;
+    const Minimised less = minimise(seed, arguments.mutations, arguments.limits, failure);
+    if (less.limits == arguments.limits) return;
+    std::printf("shorter (%u attempts): %s: %s\n", less.attempts,
+                replay(arguments, seed, less.limits).c_str(), less.failure.c_str());
+}
+
+int run_one(const Arguments& arguments) {
+    ScenarioOptions options;
+    options.seed = *arguments.seed;
+    options.mutations = arguments.mutations;
+    options.limits = arguments.limits;
+    options.trace_volume = arguments.trace_volume;
+    options.trace_sector = arguments.trace_sector;
+    if (arguments.verbose) options.log = [](const std::string& line) { std::puts(line.c_str()); };
+    const ScenarioResult result = run_scenario(options);
     if (!result.ok()) {
-        std::printf("%s\n", uc::sim::failure_line(seed, result).c_str());
+        std::printf("%s: %s\n", replay(arguments, *arguments.seed, arguments.limits).c_str(),
+                    result.failure.c_str());
+        print_minimised(arguments, *arguments.seed, result.failure);
         return 1;
     }
-    std::printf("seed %llu passed: %llu events, %u crashes, hash %016llx\n",
-                static_cast<unsigned long long>(seed),
-                static_cast<unsigned long long>(result.events), result.crashes,
+    if (arguments.verbose) std::printf("%s", result.seen.table().c_str());
+    std::printf("seed %llu passed: %llu events, hash %016llx\n",
+                static_cast<unsigned long long>(options.seed),
+                static_cast<unsigned long long>(result.events),
                 static_cast<unsigned long long>(result.hash));
     return 0;
 }
 
-int run_range(uc::sim::SeedRange range, unsigned jobs, const Mutations& mutations) {
-    Progress progress(range.count());
-    bool failed = false;
-    const std::string problem = uc::sim::run_seeds(
-        range, jobs, mutations, [&](std::uint64_t seed, const std::string& failure) {
-            if (!failure.empty()) {
-                failed = true;
-                progress.clear();
-                std::printf("ucsim --seed %llu: %s\n", static_cast<unsigned long long>(seed),
-                            failure.c_str());
-                std::fflush(stdout);
-            }
-            progress.step(!failure.empty());
-            return true;
-        });
-    progress.clear();
-    if (!problem.empty()) std::fprintf(stderr, "ucsim: %s\n", problem.c_str());
-    return failed || !problem.empty() ? 1 : 0;
+// False if something was never seen and had to be.
+bool judge_coverage(const Arguments& arguments, const Coverage& seen) {
+    std::printf("%s", seen.table().c_str());
+    if (!arguments.coverage) return true;
+    bool whole = true;
+    for (std::size_t i = 0; i < kSeen; ++i) {
+        const auto what = static_cast<Seen>(i);
+        if (seen.count(what) != 0) continue;
+        whole = false;
+        std::printf("ucsim: never happened: %s\n", text_of(what));
+    }
+    return whole;
 }
 
-int run(const Arguments& arguments) {
-    Mutations mutations;
-    if (!arguments.mutation.empty()) mutations.*kMutations.at(arguments.mutation) = true;
-    if (arguments.seed) return run_one(*arguments.seed, mutations, arguments.verbose);
-    const auto range = parse_range(arguments.seeds);
-    if (!range) {
-        std::fprintf(stderr, "ucsim: --seeds wants FIRST..LAST, for example 1..500\n");
-        return 2;
+int run_range(const Arguments& arguments) {
+    const Campaign campaign{*arguments.range, arguments.jobs, arguments.mutations,
+                            arguments.limits};
+    Progress progress(campaign.range.count());
+    Coverage seen;
+    std::optional<SeedResult> first;
+    const std::string problem = run_seeds(campaign, [&](const SeedResult& result) {
+        seen.merge(result.seen);
+        if (!result.failure.empty()) {
+            if (!first) first = result;
+            progress.clear();
+            std::printf("%s: %s\n", replay(arguments, result.seed, arguments.limits).c_str(),
+                        result.failure.c_str());
+            std::fflush(stdout);
+        }
+        progress.step(!result.failure.empty());
+        return true;
+    });
+    progress.clear();
+    if (!problem.empty()) std::fprintf(stderr, "ucsim: %s\n", problem.c_str());
+    const bool whole = judge_coverage(arguments, seen);
+    if (first) print_minimised(arguments, first->seed, first->failure);
+    return first || !problem.empty() || !whole ? 1 : 0;
+}
+
+int list_mutations() {
+    for (const uc::MutationFacts& facts : uc::kMutations) {
+        std::printf("%-28.*s I%-3u %.*s\n", static_cast<int>(facts.name.size()), facts.name.data(),
+                    facts.rule, static_cast<int>(facts.what.size()), facts.what.data());
     }
-    return run_range(*range, arguments.jobs, mutations);
+    return 0;
+}
+
+// One row of the table in docs/testing.md.
+bool measure(const Arguments& arguments, const uc::MutationFacts& facts) {
+    const Campaign campaign{*arguments.range, arguments.jobs, uc::Mutations(facts.mutation),
+                            arguments.limits};
+    std::optional<SeedResult> lowest;
+    std::uint64_t ran = 0;
+    run_seeds(campaign, [&](const SeedResult& result) {
+        ++ran;
+        if (!result.failure.empty() && (!lowest || result.seed < lowest->seed)) lowest = result;
+        // Another process may still be at a lower seed.
+        return !lowest || ran < lowest->seed - campaign.range.first + 1;
+    });
+    std::printf("| `%.*s` | I%u | %s | %s |\n", static_cast<int>(facts.name.size()),
+                facts.name.data(), facts.rule,
+                lowest ? std::to_string(lowest->seed).c_str() : "none",
+                lowest ? lowest->failure.substr(0, 90).c_str() : "");
+    std::fflush(stdout);
+    return lowest.has_value();
+}
+
+int measure_mutations(const Arguments& arguments) {
+    bool all = true;
+    for (const uc::MutationFacts& facts : uc::kMutations) {
+        if (arguments.mutation.empty() || arguments.mutation == facts.name) {
+            all &= measure(arguments, facts);
+        }
+    }
+    return all ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app("Runs ubcache on simulated disks that reorder, tear and lose, and crashes it.");
-    Arguments arguments;
-    auto* const seed = app.add_option("--seed", arguments.seed, "run one seed");
-    auto* const seeds = app.add_option("--seeds", arguments.seeds, "run a range, FIRST..LAST");
-    seed->excludes(seeds);
-    app.add_option("--jobs", arguments.jobs, "processes for --seeds")->check(CLI::Range(1, 256));
-    app.add_flag("--verbose", arguments.verbose, "tell what happens (with --seed)");
-    app.add_option("--mutate", arguments.mutation, "run with a deliberate fault in the engine")
-        ->check(CLI::IsMember(kMutations));
-    app.require_option(1, 0);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : 2;
-    }
-    if (!arguments.seed && arguments.seeds.empty()) {
-        std::fprintf(stderr, "ucsim: one of --seed and --seeds is needed\n");
-        return 2;
-    }
-    return run(arguments);
+    int status = 0;
+    const auto arguments = parse_arguments(argc, argv, status);
+    if (!arguments) return status;
+    if (arguments->list_mutations) return list_mutations();
+    if (arguments->measure_mutations && arguments->range) return measure_mutations(*arguments);
+    return arguments->seed ? run_one(*arguments) : run_range(*arguments);
 }

@@ -8,8 +8,9 @@ namespace uc::alloc {
 
 using ondisk::Key;
 
-BucketTable::BucketTable(const ondisk::Geometry& geometry)
+BucketTable::BucketTable(const ondisk::Geometry& geometry, Mutations mutations)
     : geometry_(geometry),
+      mutations_(mutations),
       buckets_(geometry.nbuckets),
       ageing_credit_(geometry.nbuckets * geometry.bucket_sectors / 1024) {
     for (BucketIndex b = 0; b < geometry.first_bucket; ++b) set_use(b, Use::reserved);
@@ -86,6 +87,7 @@ void BucketTable::invalidate(BucketIndex index) {
     CHECK(bucket.pins == 0);
     set_use(index, Use::none);
     bucket.live = 0;
+    if (mutations_.has(Mutation::gen_kept)) return;
     bucket.gen = bucket.gen.next();
 }
 

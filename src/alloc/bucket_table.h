@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/mutations.h"
 #include "base/units.h"
 #include "ondisk/geometry.h"
 #include "ondisk/key.h"
@@ -47,7 +48,7 @@ struct Bucket {
 
 class BucketTable {
 public:
-    explicit BucketTable(const ondisk::Geometry& geometry);
+    explicit BucketTable(const ondisk::Geometry& geometry, Mutations mutations = {});
 
     const ondisk::Geometry& geometry() const { return geometry_; }
     std::uint32_t size() const { return static_cast<std::uint32_t>(buckets_.size()); }
@@ -60,11 +61,11 @@ public:
     const Bucket& of(ondisk::Ptr ptr) const { return buckets_[bucket_of(ptr)]; }
 
     // How many generations the pointer is behind; 0 = valid. For pointers into the device only.
-    unsigned staleness(ondisk::Ptr ptr) const { return of(ptr).gen.newer_than(ptr.gen()); }
+    unsigned staleness(ondisk::Ptr ptr) const { return behind(ptr.gen(), of(ptr).gen); }
     bool stale(ondisk::Ptr ptr) const { return staleness(ptr) != 0; }
     // Stale, and no crash can make it valid again.
     bool durably_stale(ondisk::Ptr ptr) const {
-        return of(ptr).durable_gen.newer_than(ptr.gen()) != 0;
+        return behind(ptr.gen(), of(ptr).durable_gen) != 0;
     }
 
     // A valid extent key enters or leaves the index. Stale ones and records are ignored.
@@ -102,11 +103,19 @@ public:
     std::uint64_t in_use_buckets() const { return in_use_; }
 
 private:
+    // I20: modulo 256.
+    unsigned behind(Gen pointer, Gen bucket) const {
+        if (mutations_.has(Mutation::gens_without_wrap)) {
+            return bucket.raw() > pointer.raw() ? bucket.raw() - pointer.raw() : 0u;
+        }
+        return bucket.newer_than(pointer);
+    }
     static bool counts_as_used(const Bucket& bucket) {
         return bucket.dirty != 0 || (bucket.use != Use::none && bucket.use != Use::data);
     }
 
     ondisk::Geometry geometry_;
+    Mutations mutations_;
     std::vector<Bucket> buckets_;
     std::vector<std::uint64_t> dirty_by_inode_;
     std::uint64_t in_use_ = 0;

@@ -16,7 +16,18 @@ Task<Result<void>> Backing::save() {
     io::Buffer buffer(ondisk::kSuperblockBytes);
     const auto bytes = ondisk::encode_superblock(superblock_);
     std::ranges::copy(bytes, buffer.data());
-    co_return co_await device_.write(ondisk::kSuperblockSector, buffer.span(), true);
+    const bool fua = !mutations_.has(Mutation::superblock_without_fua);
+    const Words words{superblock_.set_uuid, superblock_.state()};
+    const Result<void> written =
+        co_await device_.write(ondisk::kSuperblockSector, buffer.span(), fua);
+    if (written) words_.clear();
+    if (std::ranges::find(words_, words) == words_.end()) words_.push_back(words);
+    co_return written;
+}
+
+bool Backing::may_say(const ondisk::Superblock& there) const {
+    const Words words{there.set_uuid, there.state()};
+    return std::ranges::find(words_, words) != words_.end();
 }
 
 Task<Result<void>> Backing::become_dirty() {
@@ -26,9 +37,10 @@ Task<Result<void>> Backing::become_dirty() {
     // be used again.
     if (state_ != ondisk::BackingState::clean) co_return Result<void>{};
     superblock_.set_state(ondisk::BackingState::dirty);
-    CO_OK(co_await save());
-    state_ = ondisk::BackingState::dirty;  // only now may the write go on
-    co_return Result<void>{};
+    const Result<void> saved = co_await save();
+    if (saved) state_ = ondisk::BackingState::dirty;  // only now may the write go on
+    superblock_.set_state(state_);
+    co_return saved;
 }
 
 Task<Result<void>> Backing::become_clean() {
@@ -46,9 +58,11 @@ Task<Result<void>> Backing::become_stale() {
     co_await superblock_lock_.lock();
     const async::Mutex::Guard guard(superblock_lock_);
     superblock_.set_state(ondisk::BackingState::stale);
-    CO_OK(co_await save());
-    state_ = ondisk::BackingState::stale;
-    co_return Result<void>{};
+    const Result<void> saved = co_await save();
+    if (saved) state_ = ondisk::BackingState::stale;
+    // Else it stays in the set, and what it has there counts.
+    superblock_.set_state(state_);
+    co_return saved;
 }
 
 Task<Result<void>> Backing::leave_set() {
@@ -88,12 +102,22 @@ void Backing::wrote(std::uint64_t from, std::uint64_t to) {
     }
 }
 
+bool Backing::touch(const Chunks& chunks, std::uint64_t from, std::uint64_t to) {
+    const auto it = chunks.lower_bound(from / kChunk);
+    return it != chunks.end() && *it <= (to - 1) / kChunk;
+}
+
 bool Backing::durable(std::uint64_t from, std::uint64_t to) const {
-    const auto touched = [&](const Chunks& chunks) {
-        const auto it = chunks.lower_bound(from / kChunk);
-        return it != chunks.end() && *it <= (to - 1) / kChunk;
-    };
-    return !touched(since_flush_) && !touched(flushing_);
+    return !touch(since_flush_, from, to) && !touch(flushing_, from, to);
+}
+
+void Backing::inherit(const Backing& old, std::uint64_t told) {
+    since_flush_.insert(old.since_flush_.begin(), old.since_flush_.end());
+    since_flush_.insert(old.flushing_.begin(), old.flushing_.end());
+    doubtful_.insert(old.doubtful_.begin(), old.doubtful_.end());
+    user_since_flush_ |= old.user_since_flush_;
+    losses_ += old.losses_ - told;
+    away_ |= old.away_;
 }
 
 // One at a time, and everybody who waits meanwhile shares the next one: a failure is then never
@@ -117,6 +141,7 @@ Task<Result<void>> Backing::flush() {
         flushing_.clear();
     } else {
         losses_ += user;
+        for (const std::uint64_t chunk : flushing_) doubtful_.insert(chunk);
     }
     co_return flushed;
 }

@@ -22,7 +22,7 @@ CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::Bloc
       size_(identity_.flash_sectors),
       attached_(attached) {
     if (device == nullptr) return;
-    backing_.emplace(*device, *superblock);
+    backing_.emplace(*device, *superblock, services_.options.mutations);
     size_ = backing_->size_sectors();
     fills_.emplace(services_, *backing_, identity_.inode, stats_);
     writeback::Parts parts{
@@ -172,6 +172,7 @@ Task<Result<void>> CachedVolume::begin_detach() {
     if (!attached_) co_return fail(Errc::invalid, "the volume is not attached");
     if (detaching_) co_return fail(Errc::busy, "the volume is being detached already");
     detaching_ = true;
+    if (services_.options.mutations.has(Mutation::detach_with_dirty)) co_return Result<void>{};
     const Result<void> drained = co_await write_back_all();
     if (!drained) detaching_ = false;
     co_return drained;
@@ -196,7 +197,9 @@ Task<Result<void>> CachedVolume::cut_off(Task<Result<void>> forget) {
     co_await writes.acquire();
     async::RangeLock::Hold backing(backing_writes_, 0, kEverywhere);
     co_await backing.acquire();
-    if (dirty_sectors() != 0) co_return fail(Errc::busy, "dirty data appeared during the detach");
+    const bool whatever = services_.options.mutations.has(Mutation::detach_with_dirty);
+    if (dirty_sectors() != 0 && !whatever)
+        co_return fail(Errc::busy, "dirty data appeared during the detach");
     CO_OK(co_await flush_backing());
     fills_->cancel(0, kEverywhere);
     const Result<void> forgotten = co_await std::move(forget);

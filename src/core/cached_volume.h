@@ -95,6 +95,10 @@ public:
     void on_backing_trouble(std::function<void()> tell) { trouble_ = std::move(tell); }
     // Leaves a set that has failed, dirty data or not.
     Task<Result<void>> abandon_set();
+    // Takes the place of a volume of a failed set, on the same backing device.
+    void succeed(const CachedVolume& old) {
+        if (backing_) backing_->inherit(*old.backing_, old.told_losses_);
+    }
     // Where users' writes were answered whose keys no durable journal entry has yet. In the sectors
     // of the backing device.
     RangeSet unflushed() const;
@@ -230,6 +234,7 @@ private:
     Task<Result<void>> replace_dirty(WriteOp op);
     Task<Result<void>> write_discard(WriteOp op);
     Task<Result<void>> write_flash_records(WriteOp op);
+    Task<void> commit_late(std::uint64_t from, std::uint64_t to, std::vector<ondisk::Key> keys);
     Task<Result<void>> send(const WriteOp& op, bool fua);
     Task<Result<void>> issue_to_backing(const WriteOp& op, bool fua);
     Task<Result<index::Overlap>> overlap(std::uint64_t from, std::uint64_t to);

@@ -34,6 +34,7 @@ void Fills::stop() {
 std::unique_ptr<Fill> Fills::begin(std::uint64_t from, std::uint64_t to) {
     const std::uint64_t bytes = (to - from) * kSectorBytes;
     if (stopping_ || group_ == nullptr || bytes_ + bytes > kMaxBytes) return nullptr;
+    if (backing_.doubtful(from, to)) return nullptr;  // the clean copy might outlive the original
     auto fill = std::make_unique<Fill>();
     fill->from = from;
     fill->to = to;
@@ -44,7 +45,7 @@ std::unique_ptr<Fill> Fills::begin(std::uint64_t from, std::uint64_t to) {
 }
 
 void Fills::cancel(std::uint64_t from, std::uint64_t to) {
-    if (services_.options.mutations.fill_wins_against_write) return;
+    if (services_.options.mutations.has(Mutation::fill_not_cancelled)) return;
     for (async::WaitLink* link = active_.next; link != &active_; link = link->next) {
         Fill& fill = *static_cast<Fill*>(link);
         if (fill.from < to && from < fill.to) fill.cancelled = true;
@@ -81,7 +82,10 @@ Task<void> Fills::store(std::unique_ptr<Fill> fill) {
         release(*fill);
         co_return;
     }
-    if (!backing_.durable(fill->from, fill->to)) fill->needs_flush = backing_.next_flush();
+    const bool early = services_.options.mutations.has(Mutation::fill_before_flush);
+    if (!early && !backing_.durable(fill->from, fill->to)) {
+        fill->needs_flush = backing_.next_flush();
+    }
     if (fill->needs_flush > backing_.done_flush()) {
         deferred_.push_back(std::move(fill));
         if (deferred_.size() == 1) wake_.notify();
@@ -139,7 +143,6 @@ Task<Result<void>> Fills::insert_gaps(Fill& fill, Key key) {
         at = there.end();
     }
     if (at < key.end()) gaps.push_back(key.part(at, key.end()));
-    if (services_.options.mutations.fill_wins_against_write) gaps.assign(1, key);
     if (gaps.empty()) co_return Result<void>{};
     tree.commit(gaps);
     for (const Key& gap : gaps) {

@@ -1,10 +1,10 @@
 // Flush, and the state that the backing superblock records.
 //
-//   first dirty write   superblock "dirty", durable  ->  data, key, answer
+//   first dirty write   superblock "dirty", durable  ->  data, key, answer (I3)
 //   nothing dirty left  backing flushed, cleared dirty bits durable in the journal  ->  superblock
-//   "clean"
+//   "clean" (I4)
 //
-// A flush waits for the journal entry with the volume's last key that matters (dirty data, records)
+// A flush (I30) waits for the entry with the volume's last key that matters (dirty data, records)
 // and, if anything went to the backing device since its last flush, for that device; both at once.
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Task<Result<void>> CachedVolume::flush_keys() {
 }
 
 Task<Result<void>> CachedVolume::flush_journal() {
-    if (services_.options.mutations.ack_before_key) co_return Result<void>{};
+    if (services_.options.mutations.has(Mutation::flush_before_journal)) co_return Result<void>{};
     co_return co_await flush_keys();
 }
 
@@ -68,7 +68,7 @@ Task<Result<void>> CachedVolume::flush() {
     const std::uint64_t losses = backing_->losses();
     const bool lost = losses != losses_before || losses != told_losses_;
     told_losses_ = losses;
-    if (lost) {
+    if (lost && !services_.options.mutations.has(Mutation::flush_error_forgotten)) {
         CO_OK(backing);
         co_return fail(Errc::data_lost, "an earlier flush of the backing device failed");
     }
@@ -102,7 +102,7 @@ Task<Result<void>> CachedVolume::go_alone() {
 
 Task<Result<void>> CachedVolume::ensure_dirty_state() {
     if (!backing_ || backing_->state() == BackingState::dirty) co_return Result<void>{};
-    if (services_.options.mutations.skip_dirty_state) co_return Result<void>{};
+    if (services_.options.mutations.has(Mutation::skip_dirty_state)) co_return Result<void>{};
     co_return co_await backing_->become_dirty();
 }
 
@@ -112,7 +112,9 @@ Task<void> CachedVolume::become_clean() {
     // Every cleared bit is in the open entry at the latest.
     const Result<void> flushed = co_await flush_backing();
     if (!flushed) co_return;
-    const Result<void> logged = co_await services_.journal.flush(services_.journal.open_seq());
+    const bool early = services_.options.mutations.has(Mutation::clean_state_early);
+    const JournalSeq last = early ? 0 : services_.journal.open_seq();
+    const Result<void> logged = co_await services_.journal.flush(last);
     if (!logged || !attached_ || dirty_sectors() != 0 || dirty_writers_ != 0) co_return;
     // From here on the state in memory is clean, and a dirty write waits until the superblock is
     // written.

@@ -1,7 +1,7 @@
 // Who belongs to the set: attaching and detaching backing devices, flash-only volumes, the uuid
 // table (format sections 5.9, 7.9, 7.11, 9.3).
 //
-// Attach:  uuid table with the new entry durable  ->  backing superblock names the set
+// Attach:  uuid table with the new entry durable  ->  backing superblock names the set  (I18)
 // Detach:  everything written back and flushed    ->  backing superblock "none", no set
 //                                                 ->  uuid table entry invalidated
 // A crash in between leaves a device that is free, or an entry that nobody claims; both attach
@@ -117,13 +117,20 @@ Task<Result<void>> OpenSet::enter(const Placement& placement, Superblock& superb
         uuids_[placement.inode].last_reg = env_.clock.wall_seconds();
         co_return Result<void>{};
     }
-    CO_OK(co_await record_entry(placement, superblock));
+    const bool early = options_.mutations.has(Mutation::superblock_before_uuid);
+    if (!early) {
+        CO_OK(co_await record_entry(placement, superblock));
+    }
     superblock.set_uuid = superblock_.set_uuid;
     superblock.set_state(BackingState::clean);
     io::Buffer buffer(ondisk::kSuperblockBytes);
     const auto bytes = ondisk::encode_superblock(superblock);
     std::ranges::copy(bytes, buffer.data());
-    co_return co_await device.write(ondisk::kSuperblockSector, buffer.span(), true);
+    CO_OK(co_await device.write(ondisk::kSuperblockSector, buffer.span(), true));
+    if (early) {
+        CO_OK(co_await record_entry(placement, superblock));
+    }
+    co_return Result<void>{};
 }
 
 Task<Result<SetVolume*>> OpenSet::add_backing(io::BlockDevice& device, AttachMode mode,
@@ -139,7 +146,8 @@ Task<Result<SetVolume*>> OpenSet::add_backing(io::BlockDevice& device, AttachMod
     }
     CO_TRY(Superblock superblock, check_backing(bytes.span(), device, report));
     CO_TRY(Placement placement, place(superblock, device.name(), mode, report));
-    if (placement.attach && !options_.read_only) {
+    const bool trusting = options_.mutations.has(Mutation::attach_without_flush);
+    if (placement.attach && !options_.read_only && !trusting) {
         // Whoever had the device before us may have left unflushed writes, which a fill must not
         // trust.
         const Result<void> flushed = co_await device.flush();

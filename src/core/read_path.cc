@@ -7,7 +7,7 @@
 // so it is compared, too.
 //
 // A failed cache read of clean data is answered from the backing device and the extent dropped; of
-// dirty data it is an error: the backing device has older data, which are never served in its
+// dirty data it is an error (I35): the backing device has older data, which never stand in its
 // place.
 
 #include <algorithm>
@@ -119,7 +119,8 @@ Task<Result<void>> CachedVolume::read_hit(Key extent, std::byte* out, bool& race
     const std::uint64_t sector = extent.ptr().sector();
     const Result<void> read = co_await read_from_cache(sector, extent.size(), out);
     sample(start, threshold, stats_.cache_read);
-    raced = table.stale(extent.ptr());
+    raced = table.stale(extent.ptr()) &&
+            !services_.options.mutations.has(Mutation::read_without_gen_check);
     stats_.cache_read_races += raced;
     co_return read;
 }
@@ -166,7 +167,8 @@ Task<Result<void>> CachedVolume::recover_part(ReadPart& part, std::byte* out) {
     ++stats_.io_errors;
     if (!part.extent) co_return part.result;
     ++services_.counters.cache_io_errors;
-    if (part.extent->dirty() || !backing_) {
+    const bool old_data = services_.options.mutations.has(Mutation::old_data_for_dirty);
+    if ((part.extent->dirty() && !old_data) || !backing_) {
         co_return fail(Errc::data_lost, "dirty data in the cache cannot be read",
                        part.result.error().sys);
     }
@@ -246,9 +248,8 @@ std::unique_ptr<Fill> CachedVolume::begin_fill(const std::vector<ReadPart>& part
         ++stats_.read_reasons[static_cast<std::size_t>(reason)];
         return nullptr;
     }
-    if (writes_.overlaps(from, to) && !services_.options.mutations.fill_wins_against_write) {
-        return nullptr;
-    }
+    const bool anyway = services_.options.mutations.has(Mutation::fill_during_write);
+    if (writes_.overlaps(from, to) && !anyway) return nullptr;
     std::unique_ptr<Fill> fill = fills_->begin(from, to);
     if (fill) fill->pieces = std::move(missed);
     return fill;

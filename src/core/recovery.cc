@@ -48,7 +48,7 @@ OpenSet::OpenSet(Env env, io::BlockDevice& cache, SetOptions options,
       superblock_(superblock),
       geometry_(geometry_of(superblock)),
       magic_(superblock.set_uuid.magic()),
-      table_(geometry_),
+      table_(geometry_, options_.mutations),
       allocator_(table_),
       journal_(env.executor, env.clock, cache, geometry_, magic_, options_.journal_delay_ms),
       tree_(index::TreeParts{env.executor, env.clock, env.rng, cache, table_, allocator_, journal_,
@@ -68,7 +68,7 @@ OpenSet::OpenSet(Env env, io::BlockDevice& cache, SetOptions options,
                 .counters = counters_},
       volume_tasks_(env.executor),
       set_tasks_(env.executor) {
-    journal_.mutate_skip_preflush = options_.mutations.skip_journal_flush;
+    journal_.mutate(options_.mutations);
     journal_.on_pressure([this](JournalSeq seq) { tree_.want_written(seq); });
     connect_services();
 }
@@ -160,8 +160,8 @@ Task<Result<void>> OpenSet::recover(Report& report) {
                         kMinBlocks),
             Error{Errc::unsupported, 0, "bucket too small"});
     }
-    if (!options_.read_only) {
-        // What a process that died has left in the device's cache must not be taken for durable.
+    if (!options_.read_only && !options_.mutations.has(Mutation::open_without_cache_flush)) {
+        // I11: what a dead process has left in the device's cache must not be taken for durable.
         const Result<void> flushed = co_await cache_.flush();
         if (!flushed) {
             co_return refuse(report, cache_.name(), "the device cannot be flushed",
@@ -169,8 +169,8 @@ Task<Result<void>> OpenSet::recover(Report& report) {
         }
     }
     journal::Recovered recovered;
-    const Result<void> ring =
-        co_await journal::read_ring(cache_, geometry_, magic_, superblock_.discard(), recovered);
+    const Result<void> ring = co_await journal::read_ring(
+        cache_, geometry_, magic_, superblock_.discard(), recovered, options_.mutations);
     if (!ring) {
         const std::string why =
             recovered.problem.empty() ? std::string(ring.error().what) : recovered.problem;
@@ -250,10 +250,16 @@ Task<Result<void>> OpenSet::load_index(const journal::Recovered& recovered, Repo
     roots.btree_level = newest.btree_level;
     roots.prio_bucket = newest.prio_bucket[0];
     journal_.start_recovered(recovered, roots);
-    for (const ondisk::Jset& entry : recovered.entries) {
-        const Result<void> replayed = co_await tree_.replay(entry, problem);
-        if (!replayed) co_return refuse(report, cache_.name(), problem, replayed.error());
-        journal_.unpin(entry.seq);
+    std::vector<const ondisk::Jset*> order;
+    for (const ondisk::Jset& entry : recovered.entries) order.push_back(&entry);
+    if (options_.mutations.has(Mutation::replay_reversed)) std::ranges::reverse(order);
+    const bool skip = options_.mutations.has(Mutation::replay_skips_entry);
+    for (const ondisk::Jset* entry : order) {
+        if (!skip || entry != order.front()) {
+            const Result<void> replayed = co_await tree_.replay(*entry, problem);
+            if (!replayed) co_return refuse(report, cache_.name(), problem, replayed.error());
+        }
+        journal_.unpin(entry->seq);
     }
     if (table_.generations_lost()) {
         const Result<void> rebuilt = co_await rebuild_generations(problem);

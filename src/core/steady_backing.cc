@@ -107,15 +107,12 @@ Task<void> SteadySet::look_for_backing(SteadyVolume& volume) {
 
 Task<Result<void>> SteadySet::examine_backing(SteadyVolume& volume, io::BlockDevice& device) {
     CO_TRY(const Superblock there, co_await read_superblock(device));
-    const Superblock& ours = static_cast<CachedVolume&>(*volume.now_).backing()->superblock();
-    if (there.uuid != ours.uuid) co_return fail(Errc::invalid, "this is another device");
+    const Backing& ours = *static_cast<CachedVolume&>(*volume.now_).backing();
+    if (there.uuid != volume.uuid()) co_return fail(Errc::invalid, "this is another device");
     if (device.size_sectors() != volume.device_->size_sectors()) {
         co_return fail(Errc::invalid, "it has another size now; stop and serve anew");
     }
-    // "Clean" may have been on its way when the device left.
-    const bool before = there.state() == BackingState::dirty && ours.state() == BackingState::clean;
-    const bool same = there.state() == ours.state();
-    if (there.set_uuid != ours.set_uuid || !(same || before)) {
+    if (!ours.may_say(there)) {
         co_return fail(Errc::invalid, "somebody else has used it meanwhile; stop and serve anew");
     }
     co_return Result<void>{};

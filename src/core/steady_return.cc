@@ -68,7 +68,7 @@ Task<Result<void>> SteadySet::examine(io::BlockDevice& device) {
     const Result<void> stopped = co_await trial->stop();
     CO_OK(stopped);
     const JournalSeq known = set_->newest_entry();
-    if (newest < known) {
+    if (newest < known && !options.mutations.has(Mutation::older_copy_taken)) {
         co_return fail(Errc::invalid, "it has an older state than the one that was lost: a copy?");
     }
     // The one entry that was under way may have been written.
@@ -98,6 +98,10 @@ Task<void> SteadySet::switch_over(Device device) {
         device_ = std::move(device);
         watch();
         outage_ = false;
+        // Whose backing device did not let itself be opened is as if that were away.
+        for (const auto& volume : volumes_) {
+            if (volume->device_ != nullptr && stranded(*volume)) begin_absence(*volume);
+        }
         ++round_;
         last_switch_ = env_.clock.now();
         log_(fmt::format("{}: the cache device is back, service goes on", set_->cache_name()));
@@ -124,6 +128,7 @@ Task<void> SteadySet::move_volume(SteadyVolume& volume, OpenSet& to, Report& rep
         if (it != to.volumes().end()) next = *it;
     }
     if (next == nullptr) co_return;
+    static_cast<CachedVolume&>(*next).succeed(old);
     next->options() = old.options();
     next->options_changed();
     for (std::uint32_t i = 0; i < volume.pauses_; ++i) next->pause_dirtying();
@@ -131,8 +136,12 @@ Task<void> SteadySet::move_volume(SteadyVolume& volume, OpenSet& to, Report& rep
     if (old.attached()) {
         const std::uint64_t offset = old.backing() ? old.backing()->data_offset() : 0;
         const RangeSet lost = old.unflushed();
-        for (const SectorRange& r : lost.ranges()) volume.lost_.add(r.from - offset, r.to - offset);
-        volume.tell_loss_ |= !lost.empty();
+        const Mutations mutations = set_->options().mutations;
+        const bool readable = mutations.has(Mutation::lost_range_readable);
+        for (const SectorRange& r : lost.ranges()) {
+            if (!readable) volume.lost_.add(r.from - offset, r.to - offset);
+        }
+        volume.tell_loss_ |= !lost.empty() && !mutations.has(Mutation::loss_not_told);
     }
     volume.now_ = next;
     watch_backing(volume);

@@ -16,7 +16,7 @@
 // Backing devices may go and come back likewise, one by one; the set goes on meanwhile, with hits
 // and with writes that only the cache needs to take (steady_backing.cc).
 //
-// What users wrote and never flushed may be lost, as in a power cut, but here the users live on and
+// I39: what users wrote and never flushed may be lost, as in a power cut, but the users live on and
 // rely on it. So the next flush of the volume fails once, and reading those sectors is an error
 // until they are written again.
 #pragma once

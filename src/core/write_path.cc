@@ -5,11 +5,11 @@
 // (backing_writes_).
 //
 //   dirty         data to the cache -> key (DIRTY) to journal and index -> answer
-//                 first of all the backing superblock says "dirty", durably (11.4)
-//   to backing    over a clean extent:  record "not cached" durable -> write backing (11.5)
-//                 over a dirty extent:  its key durable -> write backing -> flush backing -> record
+//                 first of all the backing superblock says "dirty", durably (I3, 11.4)
+//   to backing    over a clean extent:  record "not cached" durable -> write backing (I5, 11.5)
+//                 over a dirty extent:  its key durable (I8) -> write, flush backing -> record (I6)
 //                 Nothing there:        write backing
-//                 In writethrough the data are then offered to the cache like a fill (fill.h).
+//                 In writethrough the data are then offered to the cache like a fill (I7, fill.h).
 //
 // Why the orders: before the backing device changes under a clean extent, no crash may bring that
 // extent back; a dirty extent is the truth until the backing device has, durably, what is to
@@ -118,17 +118,34 @@ Task<Result<void>> CachedVolume::write_cache(const WriteOp& op, alloc::Stream st
 
 Task<Result<void>> CachedVolume::write_dirty(WriteOp op) {
     const DirtyWriter counted(*this);
-    CO_OK(co_await ensure_dirty_state());
+    const bool late = services_.options.mutations.has(Mutation::dirty_state_late);
+    if (!late) {
+        CO_OK(co_await ensure_dirty_state());
+    }
     PinnedKeys pinned(services_.allocator);
     const alloc::Stream stream = backing_ ? alloc::Stream::dirty : alloc::Stream::flash_only;
     CO_OK(co_await write_cache(op, stream, pinned));
+    if (services_.options.mutations.has(Mutation::ack_before_key)) {
+        services_.executor.spawn(commit_late(op.from, op.to, pinned.keys));
+        co_return Result<void>{};
+    }
     CO_TRY(const JournalSeq seq, co_await commit(op.from, op.to, pinned.keys));
+    if (late) {
+        CO_OK(co_await ensure_dirty_state());
+    }
     services_.collector.inserted(op.sectors());
     if (writeback_) writeback_->kick();
-    if (op.flags.fua && !services_.options.mutations.ack_before_key) {
+    if (op.flags.fua && !services_.options.mutations.has(Mutation::fua_before_journal)) {
         CO_OK(co_await services_.journal.flush(seq));
     }
     co_return Result<void>{};
+}
+
+// Only for Mutation::ack_before_key.
+Task<void> CachedVolume::commit_late(std::uint64_t from, std::uint64_t to, std::vector<Key> keys) {
+    co_await async::Yield();
+    const Result<JournalSeq> done = co_await commit(from, to, keys);
+    static_cast<void>(done);
 }
 
 Task<Result<void>> CachedVolume::send(const WriteOp& op, bool fua) {
@@ -141,7 +158,8 @@ Task<Result<void>> CachedVolume::send(const WriteOp& op, bool fua) {
 }
 
 Task<Result<void>> CachedVolume::issue_to_backing(const WriteOp& op, bool fua) {
-    const Result<void> done = co_await send(op, fua);
+    const bool passed = fua && !services_.options.mutations.has(Mutation::fua_lost_below);
+    const Result<void> done = co_await send(op, passed);
     // Even a failed or durable write may have left something in the device's cache.
     if (!done || !fua) backing_->wrote_for_user(op.from, op.to);
     co_return done;
@@ -152,19 +170,20 @@ Task<Result<void>> CachedVolume::write_backing(WriteOp op, bool cache_it) {
     async::RangeLock::Hold hold(backing_writes_, op.from, op.to);
     co_await hold.acquire();
     CO_TRY(const index::Overlap found, co_await overlap(op.from, op.to));
-    if (!services_.options.mutations.skip_durable_invalidation) {
-        if (found.dirty) {
-            CO_OK(co_await services_.journal.flush(std::max(flush_seq_, removal_seq_)));
-        }
-        if (found.clean) {
-            CO_OK(co_await invalidate(op.from, op.to, true));
-        }
-        if (services_.journal.durable_seq() < removal_seq_) {
-            CO_OK(co_await services_.journal.flush(removal_seq_));
-        }
-    } else if (found.clean) {
+    const Mutations mutations = services_.options.mutations;
+    if (found.dirty && !mutations.has(Mutation::backing_before_dirty_key)) {
+        CO_OK(co_await services_.journal.flush(std::max(flush_seq_, removal_seq_)));
+    }
+    const bool late = mutations.has(Mutation::record_after_backing);
+    if (found.clean && !late && !mutations.has(Mutation::record_forgotten)) {
         CO_OK(co_await invalidate(op.from, op.to, true));
     }
+    if (services_.journal.durable_seq() < removal_seq_ &&
+        !mutations.has(Mutation::record_not_durable)) {
+        CO_OK(co_await services_.journal.flush(removal_seq_));
+    }
+    const bool offer_early = cache_it && mutations.has(Mutation::clean_key_before_backing);
+    if (offer_early) keep_for_cache(op);
     if (found.dirty) {
         const Result<void> replaced = co_await replace_dirty(op);
         if (!replaced && writeback_) writeback_->spoil(op.from, op.to);
@@ -172,14 +191,19 @@ Task<Result<void>> CachedVolume::write_backing(WriteOp op, bool cache_it) {
     } else {
         CO_OK(co_await issue_to_backing(op, op.flags.fua));
     }
-    if (cache_it) keep_for_cache(op);
+    if (found.clean && late) {
+        CO_OK(co_await invalidate(op.from, op.to, true));
+    }
+    if (cache_it && !offer_early) keep_for_cache(op);
     co_return Result<void>{};
 }
 
 // Until the last step the dirty extent is the truth, whatever the backing device has.
 Task<Result<void>> CachedVolume::replace_dirty(WriteOp op) {
     CO_OK(co_await issue_to_backing(op, false));
-    CO_OK(co_await flush_backing());
+    if (!services_.options.mutations.has(Mutation::dirty_replaced_before_flush)) {
+        CO_OK(co_await flush_backing());
+    }
     CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
     if (op.flags.fua) {
         CO_OK(co_await services_.journal.flush(seq));
@@ -214,6 +238,7 @@ Task<Result<void>> CachedVolume::write_discard(WriteOp op) {
 
 // Discard and zeroes on a flash-only volume: what is not mapped reads as zeroes.
 Task<Result<void>> CachedVolume::write_flash_records(WriteOp op) {
+    if (services_.options.mutations.has(Mutation::zeroes_keep_extent)) co_return Result<void>{};
     CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
     if (op.flags.fua) {
         CO_OK(co_await services_.journal.flush(seq));

@@ -57,12 +57,18 @@ Task<Result<void>> Reclaimer::pass(std::uint64_t wanted) {
     co_await choose(wanted, victims);
     invalidate(victims);
     if (victims.empty()) co_return Result<void>{};
-    if (parts_.mutations.reuse_before_gen_durable) {
+    const Mutations mutations = parts_.mutations;
+    const bool discards = parts_.superblock.discard() && parts_.cache.supports_discard();
+    if (mutations.has(Mutation::reuse_before_table) || mutations.has(Mutation::table_after_reuse)) {
         for (const BucketIndex victim : victims) parts_.allocator.release(victim);
-        co_return Result<void>{};
+        if (mutations.has(Mutation::reuse_before_table)) co_return Result<void>{};
+    }
+    if (discards && mutations.has(Mutation::discard_before_table)) {
+        co_await discard(victims);
     }
     CO_OK(co_await make_durable());
-    if (parts_.superblock.discard() && parts_.cache.supports_discard()) {
+    if (mutations.has(Mutation::table_after_reuse)) co_return Result<void>{};
+    if (discards) {
         co_await discard(victims);
     }
     for (const BucketIndex victim : victims) parts_.allocator.release(victim);
@@ -102,8 +108,15 @@ Task<Result<void>> Reclaimer::make_durable() {
     for (BucketIndex b = 0; b < parts_.table.size(); ++b) gens.push_back(parts_.table.at(b).gen);
     CO_TRY(const BucketIndex first, co_await write_table());
     parts_.journal.set_prio_bucket(first);
-    CO_OK(co_await parts_.journal.flush(parts_.journal.open_seq()));
+    const bool early = parts_.mutations.has(Mutation::old_table_freed_early);
+    if (early) {
+        for (const BucketIndex bucket : old) parts_.allocator.release(bucket);
+    }
+    if (!parts_.mutations.has(Mutation::reuse_before_entry)) {
+        CO_OK(co_await parts_.journal.flush(parts_.journal.open_seq()));
+    }
     for (BucketIndex b = 0; b < parts_.table.size(); ++b) parts_.table.at(b).durable_gen = gens[b];
+    if (early) co_return Result<void>{};
     // Nothing but the old journal entry pointed at the old table, and no pointer has its
     // generation.
     for (const BucketIndex bucket : old) parts_.allocator.release(bucket);

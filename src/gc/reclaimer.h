@@ -2,7 +2,7 @@
 //
 // One pass: choose victims; increment their generations in memory (their clean data is gone from
 // now on); write the whole priority table to free buckets; write a journal entry that points at it;
-// only then hand the victims to the allocator (format section 3.8). That entry follows, in the
+// only then hand the victims to the allocator (I10, format 3.8). That entry follows, in the
 // journal, every entry that the accounts were computed from, so no crash can bring back a dirty key
 // into a reused bucket (6.3).
 #pragma once

@@ -182,13 +182,5 @@ TEST_F(ReclaimerTest, GenerationsInTheWayAskForACollection) {
     for (const BucketIndex b : used) EXPECT_EQ(world.table().at(b).live, 8u);
 }
 
-TEST_F(ReclaimerTest, MutationReleasesWithoutWritingTheTable) {
-    fill();
-    world.mutations.reuse_before_gen_durable = true;
-    run_reclaimer();
-    EXPECT_EQ(reclaimer->table_writes(), 0u) << "what the tests above must not see";
-    EXPECT_GT(reclaimer->invalidated(), 0u);
-}
-
 }  // namespace
 }  // namespace uc::gc

@@ -9,6 +9,7 @@
 // entry instead could dead-lock, because a full ring waits for leaf writes.
 
 #include <algorithm>
+#include <utility>
 
 #include "index/tree.h"
 #include "io/buffer.h"
@@ -32,6 +33,7 @@ std::size_t Tree::keys_per_append() const {
 
 Task<Result<void>> Tree::flush_data(JournalSeq newest) {
     if (parts_.journal.durable_seq() >= newest) co_return Result<void>{};
+    if (parts_.mutations.has(Mutation::leaf_without_data_flush)) co_return Result<void>{};
     co_return co_await parts_.cache.flush();
 }
 
@@ -43,7 +45,8 @@ Task<Result<void>> Tree::append_set(Node& node, std::span<const Key> keys) {
     ondisk::encode_bset(keys, node.seq, parts_.set_magic, node.key.ptr().raw(), buffer.span());
     const std::uint64_t sector =
         node.key.ptr().sector() + std::uint64_t{node.next_block} * geometry_.block_sectors;
-    CO_OK(co_await parts_.cache.write(sector, buffer.span(), true));
+    const bool fua = !parts_.mutations.has(Mutation::append_without_fua);
+    CO_OK(co_await parts_.cache.write(sector, buffer.span(), fua));
     node.next_block += blocks;
     ++stats_.node_writes;
     ++stats_.appends;
@@ -79,12 +82,16 @@ Task<Result<void>> Tree::append_leaf(Node& leaf) {
     const JournalSeq newest = leaf.newest;
     leaf.unwritten.clear();
     reaccount(leaf);
-    const JournalSeq pin = take_pin(leaf);
+    JournalSeq pin = take_pin(leaf);
+    if (pin != 0 && parts_.mutations.has(Mutation::pin_dropped_before_leaf)) {
+        parts_.journal.unpin(std::exchange(pin, 0));
+    }
     CO_OK(co_await flush_data(newest));
     const std::span<const Key> all(keys);
     for (std::size_t i = 0; i < all.size(); i += keys_per_append()) {
         const auto part = all.subspan(i, std::min(keys_per_append(), all.size() - i));
         CO_OK(co_await append_set(leaf, part));
+        if (parts_.mutations.has(Mutation::append_only_first_set)) break;
     }
     if (pin != 0) parts_.journal.unpin(pin);
     co_return Result<void>{};

@@ -77,7 +77,8 @@ Task<Result<void>> Tree::read_node(Key key, unsigned level, Node& out, std::stri
 }
 
 // A torn append may be dropped only if everything in it is still to be replayed: otherwise it is
-// not a torn write but damage to keys that were durable long ago.
+// not a torn write but damage to keys that were durable long ago. So is a set of which nothing can
+// be read: a torn one begins with keys, zeroes prove nothing.
 bool Tree::torn_is_journalled(const ondisk::NodeImage& image) const {
     if (replayed_ == nullptr) return false;
     const auto holds = [](const Key& whole, const Key& part) {
@@ -87,6 +88,8 @@ bool Tree::torn_is_journalled(const ondisk::NodeImage& image) const {
         return whole.dirty() == part.dirty() &&
                whole.ptr().advanced(part.start() - whole.start()) == part.ptr();
     };
+    const auto real = [](const Key& key) { return key.size() != 0; };
+    if (std::ranges::none_of(image.torn_keys, real)) return false;
     return std::ranges::all_of(image.torn_keys, [&](const Key& part) {
         return part.size() == 0 || std::ranges::any_of(*replayed_, [&](const ondisk::Jset& entry) {
                    return std::ranges::any_of(entry.keys,

@@ -33,7 +33,8 @@ Task<Result<void>> Tree::write_node(unsigned level, std::span<const Key> keys, P
     const std::uint32_t blocks = geometry_.blocks(ondisk::bset_bytes(keys));
     io::Buffer buffer(std::size_t{blocks} * geometry_.block_bytes());
     ondisk::encode_bset(keys, out.seq, parts_.set_magic, ptr.raw(), buffer.span());
-    CO_OK(co_await parts_.cache.write(ptr.sector(), buffer.span(), true));
+    const bool fua = !parts_.mutations.has(Mutation::node_without_fua);
+    CO_OK(co_await parts_.cache.write(ptr.sector(), buffer.span(), fua));
     out.next_block = blocks;
     ++stats_.node_writes;
     stats_.written_sectors += buffer.size() / kSectorBytes;
@@ -85,7 +86,7 @@ Task<Result<bool>> Tree::install_in_parent(Node& parent, const Replacement& step
     if (appended <= keys_per_append() && parent.next_block < blocks) {
         std::vector<Key> keys;
         for (const Node* old : step.olds) {
-            if (parts_.mutations.skip_freed_node_record) break;
+            if (parts_.mutations.has(Mutation::forget_freed_record)) break;
             const Ptr ptr = old->key.ptr();
             keys.push_back(Key::pointer(ondisk::kPosZero, old->key.size(),
                                         Ptr::make(ptr.sector(), ptr.gen().next())));
@@ -132,6 +133,12 @@ void Tree::drop_pins(Change& change) {
 }
 
 Task<Result<void>> Tree::install(Change& change) {
+    if (parts_.mutations.has(Mutation::free_before_parent)) {
+        for (const Node* old : change.steps.front().olds) {
+            if (!old->is_leaf()) continue;
+            parts_.allocator.free_metadata(parts_.table.bucket_of(old->key.ptr()), true);
+        }
+    }
     while (true) {
         const Replacement& step = change.steps.back();
         if (step.olds.front() == root_) co_return co_await install_root(change);
@@ -165,7 +172,8 @@ void Tree::split_in_memory(Node& node, const std::vector<Fresh>& fresh,
             node.children.erase(node.children.begin(), end);
         }
         Node& adopted = adopt(std::move(part));
-        if (!adopted.unwritten.empty()) {
+        const bool pinned = !parts_.mutations.has(Mutation::split_forgets_pin);
+        if (!adopted.unwritten.empty() && pinned) {
             set_pin(adopted, node.pin);
             adopted.newest = node.newest;
         }
@@ -210,8 +218,9 @@ void Tree::join_in_memory(Node& into, Node& from) {
 void Tree::apply_step(const Replacement& step, std::vector<Child>& pieces) {
     Node& kept = *step.olds.back();
     Node* const parent = &kept == root_ ? nullptr : parent_of(kept.pos(), kept.level);
+    const bool freed = parts_.mutations.has(Mutation::free_before_parent) && kept.is_leaf();
     for (Node* old : step.olds) {
-        parts_.allocator.free_metadata(parts_.table.bucket_of(old->key.ptr()), true);
+        if (!freed) parts_.allocator.free_metadata(parts_.table.bucket_of(old->key.ptr()), true);
         if (parent == nullptr) continue;
         parent->dead.push_back(old->key.ptr());
         parent->children.erase(old->pos());

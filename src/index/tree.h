@@ -6,13 +6,13 @@
 //
 // Order of writes (format sections 4.10, 5.7, 11.2):
 //   data             before  commit() (the caller has waited for it)
-//   data             before  a leaf write that names it: a device flush, unless the journal entry
+//   data             before  a leaf write that names it (I2): a device flush, unless the entry
 //   of the
 //                            newest key is durable already
-//   new node         before  the parent update or journal entry that points at it (FUA on each)
+//   new node         before  the parent update or entry that points at it (I12; FUA on each)
 //   parent update,   before  the old node's generation is incremented and its bucket freed
-//   with its record
-//   leaf             before  the pin of its oldest entry is dropped
+//   with its record          (I13)
+//   leaf             before  the pin of its oldest entry is dropped (I15)
 // An append never exceeds one unit that the device writes atomically, so the kernel's strict reader
 // accepts every state a crash can leave (11.1); what does not fit in a few appends goes to a new
 // node.

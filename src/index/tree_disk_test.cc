@@ -192,6 +192,17 @@ TEST_F(TornAppend, IsDamageWhenTheJournalDoesNotHoldItsKeysAnyMore) {
     EXPECT_NE(world.problem.find("block 1"), std::string::npos) << world.problem;
 }
 
+TEST_F(TornAppend, SetOfWhichNothingCanBeReadIsDamage) {
+    ASSERT_NO_FATAL_FAILURE(append_and_tear());
+    world.commit(world.extent(9000));
+    ASSERT_TRUE(world.flush());
+    const std::span<std::byte> node = world.bytes_of(world.tree().root().key);
+    std::ranges::fill(node.subspan(kSectorBytes + sizeof(ondisk::BsetHeader), 100), std::byte{0});
+    const Result<void> reopened = world.reopen();
+    ASSERT_FALSE(reopened) << "five keys that were durable would be gone without a word";
+    EXPECT_EQ(reopened.error().code, Errc::corrupt);
+}
+
 TEST_F(TornAppend, FirstSetIsNeverTolerated) {
     ASSERT_NO_FATAL_FAILURE(append_and_tear());
     world.bytes_of(world.tree().root().key)[4] ^= std::byte{1};

@@ -6,11 +6,11 @@
 // every state that a crash can leave (docs/decisions/0003-journal-everything.md).
 //
 // Order of writes, enforced here:
-//  * cache data, node, uuid and priority writes that completed before an entry is submitted are
+//  * I1: cache data, node, uuid, priority writes that completed before an entry is submitted are
 //  durable
 //    before it is (the entry is written after a flush of the device, with FUA);
 //  * one entry is in flight at a time, so only the last can be torn;
-//  * a ring slot is reused only if its highest seq is below the last_seq of an entry already
+//  * I16: a ring slot is reused only if its highest seq is below the last_seq of an entry already
 //  durable
 //    (4.3; better than weakness 11.6); last_seq never decreases;
 //  * at least one free slot is kept back for entries without keys (new root, new priority table),
@@ -29,6 +29,7 @@
 
 #include "async/sync.h"
 #include "async/task.h"
+#include "base/mutations.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "io/block_device.h"
@@ -56,7 +57,8 @@ struct Recovered {
 // Errors: Errc::corrupt ("no journal entries found", "journal entries a-b missing! (replaying
 // c-d)"), Errc::io. `discard`: a gap at the beginning of the needed range is tolerated (4.8).
 Task<Result<void>> read_ring(io::BlockDevice& cache, const ondisk::Geometry& geometry,
-                             std::uint64_t set_magic, bool discard, Recovered& out);
+                             std::uint64_t set_magic, bool discard, Recovered& out,
+                             Mutations mutations = {});
 
 // The roots that every entry repeats.
 struct Roots {
@@ -141,8 +143,8 @@ public:
     bool failed() const { return failed_; }
     const JournalStats& stats() const { return stats_; }
 
-    // Only for tests that must fail: leaves out the flush of the device before each entry.
-    bool mutate_skip_preflush = false;
+    // Only for tests that must fail.
+    void mutate(Mutations mutations) { mutations_ = mutations; }
 
 private:
     struct Pending {
@@ -222,6 +224,7 @@ private:
     async::Event durable_changed_;  // flush() waits
     mutable async::Event room_;     // wait_room() waits
     JournalStats stats_;
+    Mutations mutations_;
     std::function<void(JournalSeq)> need_;
     std::function<void()> failure_;
 };

@@ -39,14 +39,6 @@ TEST(Journal, FlushesTheDeviceBeforeEachEntryAndWritesItWithFua) {
     EXPECT_EQ(world.disk.log, "fWfW");
 }
 
-TEST(Journal, MutationLeavesOutTheFlush) {
-    World world(Shape{});
-    world.journal->mutate_skip_preflush = true;
-    world.start_blank();
-    ASSERT_TRUE(world.flush());
-    EXPECT_EQ(world.disk.log, "W");
-}
-
 TEST(Journal, FlushOfADurableSeqDoesNothing) {
     World world(Shape{});
     world.start_blank();

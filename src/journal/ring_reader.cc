@@ -142,7 +142,7 @@ CurrentExecutor current_executor() {
 }
 
 // Moves what the newest entry needs to out.entries, or names the gap.
-Result<void> collect(Scan& scan, bool discard) {
+Result<void> collect(Scan& scan, bool discard, Mutations mutations) {
     if (scan.accepted.empty()) {
         scan.out.problem = "no journal entries found";
         return fail(Errc::corrupt, "no journal entries found");
@@ -151,7 +151,8 @@ Result<void> collect(Scan& scan, bool discard) {
     const JournalSeq newest = scan.newest;
     JournalSeq expected = last;
     for (auto& [seq, jset] : scan.accepted) {
-        if (seq != expected && !(discard && expected == last)) {
+        const bool tolerated = discard && expected == last;
+        if (seq != expected && !tolerated && !mutations.has(Mutation::accept_journal_gap)) {
             scan.out.problem = "journal entries " + std::to_string(expected) + "-" +
                                std::to_string(seq - 1) + " missing! (replaying " +
                                std::to_string(last) + "-" + std::to_string(newest) + ")";
@@ -166,7 +167,8 @@ Result<void> collect(Scan& scan, bool discard) {
 }  // namespace
 
 Task<Result<void>> read_ring(io::BlockDevice& cache, const ondisk::Geometry& geometry,
-                             std::uint64_t set_magic, bool discard, Recovered& out) {
+                             std::uint64_t set_magic, bool discard, Recovered& out,
+                             Mutations mutations) {
     out = Recovered();
     out.slot_newest.assign(geometry.njournal, 0);
     Scan scan(cache, geometry, set_magic, out);
@@ -177,7 +179,7 @@ Task<Result<void>> read_ring(io::BlockDevice& cache, const ondisk::Geometry& geo
     }
     co_await readers.drained();
     if (scan.failed) co_return tl::unexpected(scan.error);
-    co_return collect(scan, discard);
+    co_return collect(scan, discard, mutations);
 }
 
 }  // namespace uc::journal

@@ -89,7 +89,7 @@ Journal::Step Journal::next_step() const {
 
 Task<void> Journal::write_next(bool advance) {
     const std::uint64_t sector = seal(advance);
-    if (!mutate_skip_preflush) {
+    if (!mutations_.has(Mutation::skip_journal_flush)) {
         const Result<void> flushed = co_await cache_.flush();
         if (!flushed) {
             fail_journal();
@@ -97,7 +97,8 @@ Task<void> Journal::write_next(bool advance) {
         }
     }
     const std::span<const std::byte> bytes = buffer_.span().first(sealed_bytes_);
-    const Result<void> written = co_await cache_.write(sector, bytes, true);
+    const bool fua = !mutations_.has(Mutation::entry_without_fua);
+    const Result<void> written = co_await cache_.write(sector, bytes, fua);
     if (!written) {
         fail_journal();
         co_return;
@@ -130,6 +131,8 @@ std::uint64_t Journal::seal(bool advance) {
     jset.last_seq = last_seq_for(jset.seq);
     CHECK(jset.last_seq >= last_seq_);
     last_seq_ = jset.last_seq;
+    if (mutations_.has(Mutation::tail_too_new)) jset.last_seq = jset.seq;
+    if (mutations_.has(Mutation::slot_reused_early)) durable_last_seq_ = last_seq_;
     jset.uuid_bucket = roots_.uuid_bucket;
     jset.btree_root = roots_.btree_root;
     jset.btree_level = roots_.btree_level;

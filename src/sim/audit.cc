@@ -9,26 +9,12 @@
 #include <cstring>
 
 #include "io/buffer.h"
-#include "sim/disk_checker.h"
+#include "sim/disk_bytes.h"
 #include "sim/load.h"
 
 namespace uc::sim {
 
 namespace {
-
-class DiskBytes final : public ByteSource {
-public:
-    explicit DiskBytes(const SimDisk& disk) : disk_(disk) {}
-    bool read(std::uint64_t offset, std::span<std::byte> out) const override {
-        if (offset + out.size() > bytes()) return false;
-        disk_.peek(offset / kSectorBytes, out);
-        return true;
-    }
-    std::uint64_t bytes() const override { return disk_.size_sectors() * kSectorBytes; }
-
-private:
-    const SimDisk& disk_;
-};
 
 ondisk::Superblock backing_superblock(const SimDisk& disk) {
     io::Buffer buffer(ondisk::kSuperblockBytes);
@@ -127,7 +113,7 @@ void audit_disks(Machine& machine) {
 
 void audit_backing_alone(Machine& machine, Target& target) {
     io::Buffer buffer(256 * kSectorBytes);
-    for (const Run& run : touched_runs(target.model, 256)) {
+    for (const Run& run : touched_runs(target.model, 256, true)) {
         const auto piece = buffer.span().first(run.sectors * kSectorBytes);
         target.backing->peek(run.sector + target.data_offset(), piece);
         const Stamp begun = target.model.begin_read();

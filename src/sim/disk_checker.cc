@@ -94,11 +94,32 @@ const ondisk::Jset* DiskChecker::read_journal() {
     if (needed.empty()) return nullptr;
     for (const ondisk::Jset* entry : needed) entries_.push_back(*entry);
     newest_seq_ = entries_.back().seq;
+    note_entries(journal);
     return &entries_.back();
+}
+
+// Without an entry in the middle there is a gap. Not so behind the last whole one of its slot: if
+// that slot is the newest one, the damage looks like a write that was under way.
+void DiskChecker::note_entries(const JournalImage& journal) {
+    // Where slots are discarded, a gap at the beginning is taken for a slot that is gone (4.8).
+    const JournalSeq first = entries_.front().seq + (sb_.discard() ? 1 : 0);
+    for (std::size_t slot = 0; slot < journal.slots().size(); ++slot) {
+        const auto& entries = journal.slots()[slot];
+        const auto newest = [this](const ondisk::Jset& e) { return e.seq == newest_seq_; };
+        if (std::ranges::any_of(entries, newest)) continue;
+        std::uint64_t at =
+            geometry_.bucket_start(geometry_.first_bucket + static_cast<std::uint32_t>(slot));
+        for (const ondisk::Jset& entry : entries) {
+            const std::uint64_t bytes = ondisk::jset_bytes(entry);
+            if (entry.seq >= first) places_.push_back({Place::Kind::journal, at, bytes, 0});
+            at += std::uint64_t{geometry_.blocks(bytes)} * geometry_.block_sectors;
+        }
+    }
 }
 
 bool DiskChecker::read_priorities(std::uint64_t bucket) {
     buckets_.resize(geometry_.nbuckets);
+    mentioned_.resize(geometry_.nbuckets);
     io::Buffer buffer(geometry_.metadata_bytes());
     std::size_t next = 0;
     for (std::uint32_t i = 0; i < geometry_.prio_buckets(); ++i) {
@@ -120,6 +141,9 @@ bool DiskChecker::read_priorities(std::uint64_t bucket) {
             if (next < buckets_.size()) buckets_[next++].gen = Gen(entry.gen);
         }
         buckets_[bucket].use = Use::metadata;
+        mentioned_[bucket] = true;
+        const std::uint64_t sector = geometry_.bucket_start(static_cast<BucketIndex>(bucket));
+        places_.push_back({Place::Kind::priorities, sector, buffer.size(), 0});
         bucket = set->next_bucket;
     }
     return true;
@@ -146,7 +170,18 @@ unsigned DiskChecker::staleness(ondisk::Ptr ptr) const {
     return buckets_[geometry_.bucket_of(ptr.sector())].gen.newer_than(ptr.gen());
 }
 
+void DiskChecker::note_sets(const ondisk::NodeImage& image, const ondisk::Key& key) {
+    for (const ondisk::Bset& set : image.sets) {
+        const bool appended_last = &set == &image.sets.back() && set.block != 0;
+        const std::uint64_t sector =
+            key.ptr().sector() + std::uint64_t{set.block} * geometry_.block_sectors;
+        places_.push_back({Place::Kind::node, sector, ondisk::bset_bytes(set.keys),
+                           appended_last ? sizeof(ondisk::BsetHeader) : 0});
+    }
+}
+
 void DiskChecker::note_gen(const ondisk::Key& key) {
+    mentioned_[geometry_.bucket_of(key.ptr().sector())] = true;
     if (!stale(key.ptr())) buckets_[geometry_.bucket_of(key.ptr().sector())].gen = key.ptr().gen();
 }
 
@@ -166,6 +201,7 @@ std::optional<std::vector<ondisk::Key>> DiskChecker::read_node(const ondisk::Key
                 std::to_string(block) + ", level " + std::to_string(level));
         return std::nullopt;
     }
+    note_sets(*image, key);
     std::vector<ondisk::Key> keys;
     for (const ondisk::Bset& set : image->sets) {
         keys.insert(keys.end(), set.keys.begin(), set.keys.end());

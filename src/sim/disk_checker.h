@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ondisk/bset.h"
 #include "ondisk/jset.h"
 #include "ondisk/superblock.h"
 #include "ondisk/uuid.h"
@@ -35,6 +36,8 @@ struct CachedPart {
     bool dirty = false;
 };
 
+class JournalImage;
+
 class DiskChecker {
 public:
     // Reads everything. What is wrong is in problems().
@@ -52,6 +55,24 @@ public:
     JournalSeq newest_seq() const { return newest_seq_; }
     // Where the priority and uuid tables are; for tests that damage them.
     const ondisk::Jset& newest_entry() const { return entries_.back(); }
+
+    // A structure with a checksum, for tests that damage it: a wrong byte in it must be noticed.
+    struct Place {
+        enum class Kind : std::uint8_t { journal, priorities, node };
+        Kind kind;
+        std::uint64_t sector;
+        std::uint64_t bytes;
+        std::uint64_t spared;  // bytes at its beginning where damage looks like its absence
+    };
+    // Only such as the set cannot do without, or that must be seen to be torn.
+    const std::vector<Place>& places() const { return places_; }
+    // Buckets that some pointer on the disk names, be it stale or overridden.
+    const std::vector<bool>& mentioned() const { return mentioned_; }
+    Gen generation(std::uint64_t bucket) const { return buckets_[bucket].gen; }
+    std::uint64_t buckets() const { return buckets_.size(); }
+    // First bucket of the priority table.
+    std::uint64_t priority_bucket() const { return entries_.back().prio_bucket[0]; }
+    const ondisk::Geometry& geometry() const { return geometry_; }
 
     // Index of a backing device or volume; nothing if the set does not know it.
     std::optional<Inode> find(const ondisk::Uuid& uuid) const;
@@ -79,6 +100,7 @@ private:
     bool read_sectors(std::uint64_t sector, std::span<std::byte> out) const;
     bool read_superblock();
     const ondisk::Jset* read_journal();
+    void note_entries(const JournalImage& journal);
     bool read_priorities(std::uint64_t bucket);
     void read_uuids(const ondisk::Jset& newest);
 
@@ -86,6 +108,7 @@ private:
     unsigned staleness(ondisk::Ptr ptr) const;
     bool stale(ondisk::Ptr ptr) const { return staleness(ptr) != 0; }
     void note_gen(const ondisk::Key& key);
+    void note_sets(const ondisk::NodeImage& image, const ondisk::Key& key);
     void claim(const ondisk::Key& key, Use use);
     void walk(const ondisk::Key& key, unsigned level, ondisk::Pos lower);
     std::optional<std::vector<ondisk::Key>> read_node(const ondisk::Key& key, unsigned level);
@@ -103,6 +126,8 @@ private:
     ondisk::Geometry geometry_;
     std::vector<ondisk::Jset> entries_;  // the needed ones
     std::vector<Bucket> buckets_;
+    std::vector<bool> mentioned_;
+    std::vector<Place> places_;
     std::vector<ondisk::UuidEntry> uuids_;
     std::vector<ondisk::Key> leaf_keys_;  // usable or not, as found
     std::vector<ondisk::Key> node_keys_;  // followed

@@ -18,6 +18,10 @@ io::Buffer dirty_buffer(std::uint64_t sectors) {
 
 }  // namespace
 
+Load::Load(Machine& machine, const Phase& phase) : machine_(machine), phase_(phase) {
+    apply(machine.limits(), phase_);
+}
+
 std::vector<Task<void>> Load::clients() {
     std::vector<Task<void>> tasks;
     for (unsigned i = 0; i < phase_.clients; ++i) tasks.push_back(client());
@@ -25,8 +29,9 @@ std::vector<Task<void>> Load::clients() {
 }
 
 Task<void> Load::client() {
-    while (begun_ < phase_.ops && !machine_.failed()) {
+    while (begun_ < phase_.ops && machine_.ops_left() && !machine_.failed()) {
         ++begun_;
+        ++machine_.ops;
         auto& targets = machine_.targets();
         Target& target = targets[machine_.rng().below(targets.size())];
         const Op op = draw(target);
@@ -104,19 +109,33 @@ Task<void> Load::run(Target& target, Op op) {
     }
 }
 
-void Load::judge(const Target& target, const char* what, const Op& op, const Result<void>& result) {
-    machine_.world().note(result.has_value() ? op.sector : ~op.sector);
-    if (result || machine_.tolerant) return;
-    machine_.fail(target.label + ": " + what + " of " + std::to_string(op.sectors) +
-                  " sectors at " + std::to_string(op.sector) +
-                  " failed: " + name_of(result.error().code) + " (" + result.error().what + ")");
+void judge(Machine& machine, Target& target, const Outcome& outcome, const Result<void>& result) {
+    machine.world().note(result.has_value() ? outcome.sector : ~outcome.sector);
+    if (result) return;
+    machine.seen.add(Seen::request_errors);
+    if (result.error().code == Errc::data_lost) {
+        machine.seen.add(outcome.sectors == 0 ? Seen::losses_told : Seen::lost_reads);
+    }
+    if (machine.tolerant() || outcome.lenient) return;
+    if (outcome.sectors == 0 && target.untold > 0) {
+        --target.untold;
+        return;
+    }
+    const bool lost = result.error().code == Errc::data_lost;
+    if (lost && target.model.may_be_lost(outcome.sector, outcome.sectors)) return;
+    machine.fail(target.label + ": " + outcome.what + " of " + std::to_string(outcome.sectors) +
+                 " sectors at " + std::to_string(outcome.sector) +
+                 " failed: " + name_of(result.error().code) + " (" + result.error().what + ")");
 }
 
 Task<void> Load::read(Target& target, Op op) {
     io::Buffer buffer = dirty_buffer(op.sectors);
+    const Outcome outcome{"read", op.sector, op.sectors, machine_.tolerant()};
+    machine_.seen.add(Seen::reads);
     const Stamp begun = target.model.begin_read();
     Result<void> result = co_await target.volume->read(op.sector, buffer.span());
-    judge(target, "read", op, result);
+    machine_.trace_op(target, result ? "read" : "read failed", op.sector, op.sectors);
+    judge(machine_, target, outcome, result);
     if (!result) {
         target.model.abandon_read(begun);
         co_return;
@@ -127,37 +146,51 @@ Task<void> Load::read(Target& target, Op op) {
 
 Task<void> Load::write(Target& target, Op op) {
     io::Buffer buffer(op.sectors * kSectorBytes);
+    const Outcome outcome{"write", op.sector, op.sectors, machine_.tolerant()};
+    machine_.seen.add(Seen::writes);
+    machine_.seen.add(Seen::forced_writes, op.fua);
+    machine_.seen.add(Seen::overlaps, target.model.being_written(op.sector, op.sectors));
     const VolumeModel::Write write = target.model.begin_write(op.sector, buffer.span(), op.fua);
     core::WriteFlags flags;
     flags.fua = op.fua;
     flags.priority = op.priority;
+    const std::string name = "write " + std::to_string(write.value) + (op.fua ? " fua" : "");
+    machine_.trace_op(target, name, op.sector, op.sectors);
     Result<void> result = co_await target.volume->write(op.sector, buffer.span(), flags);
+    machine_.trace_op(target, name + (result ? " done" : " failed"), op.sector, op.sectors);
     target.model.end_write(write, result.has_value());
-    judge(target, "write", op, result);
+    judge(machine_, target, outcome, result);
 }
 
 Task<void> Load::zeroes(Target& target, Op op) {
+    const Outcome outcome{"write_zeroes", op.sector, op.sectors, machine_.tolerant()};
+    machine_.seen.add(Seen::zeroes);
     const VolumeModel::Write write = target.model.begin_zeroes(op.sector, op.sectors, op.fua);
     core::WriteFlags flags;
     flags.fua = op.fua;
     Result<void> result = co_await target.volume->write_zeroes(op.sector, op.sectors, flags);
     target.model.end_write(write, result.has_value());
-    judge(target, "write_zeroes", op, result);
+    judge(machine_, target, outcome, result);
 }
 
 Task<void> Load::discard(Target& target, Op op) {
+    const Outcome outcome{"discard", op.sector, op.sectors, machine_.tolerant()};
+    machine_.seen.add(Seen::discards);
     const VolumeModel::Write write = target.model.begin_discard(op.sector, op.sectors);
     Result<void> result = co_await target.volume->discard(op.sector, op.sectors);
     target.model.end_write(write, result.has_value());
-    judge(target, "discard", op, result);
+    judge(machine_, target, outcome, result);
 }
 
 Task<void> Load::flush(Target& target) {
+    const Outcome outcome{"flush", 0, 0, machine_.tolerant()};
+    machine_.seen.add(Seen::flushes);
     const Stamp begun = target.model.begin_flush();
     Result<void> result = co_await target.volume->flush();
-    target.model.end_flush(begun, result.has_value());
-    const Op op;
-    judge(target, "flush", op, result);
+    machine_.trace_op(target, result ? "flush done" : "flush failed", 0, 0);
+    const auto problem = target.model.end_flush(begun, result.has_value());
+    if (problem) machine_.fail(target.label + ": flush " + *problem);
+    judge(machine_, target, outcome, result);
 }
 
 Task<void> Load::pause() {
@@ -165,10 +198,10 @@ Task<void> Load::pause() {
     co_await machine_.world().clock().sleep(length);
 }
 
-std::vector<Run> touched_runs(const VolumeModel& model, std::uint64_t longest) {
+std::vector<Run> touched_runs(const VolumeModel& model, std::uint64_t longest, bool sure) {
     std::vector<Run> runs;
     for (std::uint64_t s = 0; s < model.sectors(); ++s) {
-        if (!model.touched(s)) continue;
+        if (!model.touched(s) || (sure && model.may_be_lost(s, 1))) continue;
         if (!runs.empty()) {
             Run& last = runs.back();
             if (last.sector + last.sectors == s && last.sectors < longest) {
@@ -185,13 +218,14 @@ Task<void> verify_volume(Machine& machine, Target& target) {
     const std::vector<Run> runs = touched_runs(target.model, 256);
     for (const Run& run : runs) {
         io::Buffer buffer = dirty_buffer(run.sectors);
+        const Outcome outcome{"verifying read", run.sector, run.sectors, machine.tolerant()};
         const Stamp begun = target.model.begin_read();
         Result<void> result = co_await target.volume->read(run.sector, buffer.span());
+        judge(machine, target, outcome, result);
+        if (machine.failed()) co_return;
         if (!result) {
-            machine.fail(target.label + ": verifying read at " + std::to_string(run.sector) +
-                         " failed: " + name_of(result.error().code) + " (" + result.error().what +
-                         ")");
-            co_return;
+            target.model.abandon_read(begun);
+            continue;
         }
         const auto problem = target.model.end_read(begun, run.sector, buffer.span());
         if (problem) {

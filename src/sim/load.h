@@ -12,10 +12,12 @@ namespace uc::sim {
 
 class Load {
 public:
-    Load(Machine& machine, const Phase& phase) : machine_(machine), phase_(phase) {}
+    Load(Machine& machine, const Phase& phase);
     Load(const Load&) = delete;
     Load& operator=(const Load&) = delete;
 
+    // One operation after the other.
+    Task<void> client();
     // The tasks of one phase, for Machine::perform_all(). The load must outlive them.
     std::vector<Task<void>> clients();
 
@@ -32,7 +34,6 @@ private:
     Op draw(const Target& target);
     Kind draw_kind();
     void draw_range(const Target& target, Op& op);
-    Task<void> client();
     Task<void> run(Target& target, Op op);
     Task<void> read(Target& target, Op op);
     Task<void> write(Target& target, Op op);
@@ -40,13 +41,22 @@ private:
     Task<void> discard(Target& target, Op op);
     Task<void> flush(Target& target);
     Task<void> pause();
-    void judge(const Target& target, const char* what, const Op& op, const Result<void>& result);
 
     Machine& machine_;
     Phase phase_;
     unsigned begun_ = 0;
     std::uint64_t cursor_ = 0;  // of sequential runs
 };
+
+// Whether an error of a request is allowed: while something goes wrong, and afterwards as far as it
+// says that unflushed writes are lost (I39). `lenient`: something went wrong when it began.
+struct Outcome {
+    const char* what;
+    std::uint64_t sector = 0;
+    std::uint64_t sectors = 0;  // 0: a flush
+    bool lenient = false;
+};
+void judge(Machine& machine, Target& target, const Outcome& outcome, const Result<void>& result);
 
 // Reads every sector that was ever written, through the volume.
 Task<void> verify_volume(Machine& machine, Target& target);
@@ -56,6 +66,7 @@ struct Run {
     std::uint64_t sector = 0;
     std::uint64_t sectors = 0;
 };
-std::vector<Run> touched_runs(const VolumeModel& model, std::uint64_t longest);
+// `sure`: without those whose newest value may be lost (I39).
+std::vector<Run> touched_runs(const VolumeModel& model, std::uint64_t longest, bool sure = false);
 
 }  // namespace uc::sim

@@ -1,5 +1,6 @@
 #include "sim/machine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ondisk/superblock.h"
@@ -28,9 +29,18 @@ std::string text_of(const Error& error) {
 
 }  // namespace
 
-Machine::Machine(std::uint64_t seed, const Mutations& mutations)
-    : world_(seed), plan_(draw_plan(world_.rng())), engine_rng_(world_.rng().fork()) {
+Machine::Machine(std::uint64_t seed, const Mutations& mutations, const Limits& limits)
+    : world_(seed),
+      plan_(draw_plan(world_.rng())),
+      limits_(limits),
+      engine_rng_(world_.rng().fork()) {
+    for (std::uint64_t i = 0; i < limits.salt; ++i) rng().next();
+    apply(limits, plan_);
     plan_.options.mutations = mutations;
+    world_.watch(
+        [this](const SimDisk& disk, const io::IoRequest& request) { count_writes(disk, request); });
+    seen.add(Seen::runs);
+    seen.add(Seen::steady_runs, plan_.steady);
     SimDiskOptions options;
     options.name = "cache";
     // A device rarely ends with a whole bucket.
@@ -123,17 +133,103 @@ core::AttachMode Machine::draw_attach_mode(const Target& target) {
     return rng().percent(50) ? core::AttachMode::attach : core::AttachMode::known;
 }
 
-Task<void> Machine::open() {
+// A lap of the ring begins in its first bucket.
+void Machine::count_writes(const SimDisk& disk, const io::IoRequest& request) {
+    if (traced_.target != nullptr && &disk == traced_.target->backing) trace_request(request);
+    if (&disk != cache_ || request.kind != io::IoKind::write || !request.fua) return;
+    const std::uint64_t first = ondisk::Geometry::first_bucket_for(plan_.bucket_sectors);
+    if (request.sector == first * plan_.bucket_sectors) seen.add(Seen::journal_wraps);
+}
+
+Machine::Device Machine::open_handle(SimDisk& disk) {
+    std::erase_if(handles_, [&](const auto& handle) { return &handle->disk() == &disk; });
+    handles_.push_back(std::make_shared<DiskHandle>(disk));
+    return handles_.back();
+}
+
+void Machine::unplug(SimDisk& disk, bool for_good) {
+    disk.vanish();
+    for (const auto& handle : handles_) {
+        if (for_good && &handle->disk() == &disk) handle->die();
+    }
+}
+
+bool Machine::holds_dead_handle() const {
+    return std::ranges::any_of(handles_, [](const auto& handle) { return handle->dead(); });
+}
+
+void Machine::trace(const std::string& label, std::uint64_t sector) {
+    for (Target& target : targets_) {
+        if (target.label == label) traced_ = {&target, sector};
+    }
+}
+
+void Machine::trace_op(const Target& target, const std::string& what, std::uint64_t sector,
+                       std::uint64_t sectors) {
+    if (traced_.target != &target) return;
+    if (sectors != 0 && (traced_.sector < sector || traced_.sector >= sector + sectors)) return;
+    const auto now = std::chrono::duration<double>(world_.clock().now().since_start);
+    log("    " + std::to_string(now.count()) + " " + target.label + " " + what);
+}
+
+void Machine::trace_request(const io::IoRequest& request) {
+    const std::uint64_t offset = traced_.target->data_offset();
+    const char* const names[] = {"read", "write", "flush", "discard", "write_zeroes"};
+    const std::string what = std::string("  disk: ") + names[static_cast<int>(request.kind)] +
+                             (request.fua ? " fua" : "");
+    const bool whole = request.kind == io::IoKind::flush;
+    trace_op(*traced_.target, what, request.sector - (whole ? 0 : offset), request.sectors);
+}
+
+// The devices of this machine keep their names.
+Task<Result<Machine::Device>> Machine::find(const ondisk::Superblock&, const std::string& name) {
+    for (const auto& disk : world_.disks()) {
+        if (disk->name() == name && !disk->away()) co_return open_handle(*disk);
+    }
+    co_return uc::fail(Errc::not_found, "there is no such device");
+}
+
+Task<Result<std::unique_ptr<core::CacheSet>>> Machine::open_set() {
     const core::Env env{world_.executor(), world_.clock(), engine_rng_};
+    if (!plan_.steady) {
+        co_return co_await core::CacheSet::open(env, *cache_, plan_.options, report_);
+    }
+    Device device = open_handle(*cache_);
+    core::SteadySet::Find look = [this](const ondisk::Superblock& wanted, const std::string& name) {
+        return find(wanted, name);
+    };
+    core::SteadySet::Log tell = [this](const std::string& line) { log("  " + line); };
+    CO_TRY(std::unique_ptr<core::SteadySet> steady,
+           co_await core::SteadySet::open(env, std::move(device), plan_.options, std::move(look),
+                                          std::move(tell), report_));
+    steady_ = steady.get();
+    co_return std::move(steady);
+}
+
+Task<void> Machine::open() {
+    co_await try_open();
+    if (!refusal_.empty()) fail("open: " + refusal_);
+}
+
+Task<void> Machine::try_open() {
     report_ = {};
-    Result<std::unique_ptr<core::CacheSet>> opened =
-        co_await core::CacheSet::open(env, *cache_, plan_.options, report_);
+    refusal_.clear();
+    Result<std::unique_ptr<core::CacheSet>> opened = co_await open_set();
     if (!opened) {
-        fail("open: " + text_of(opened.error()) + ": " + report_.refusal);
+        refusal_ = text_of(opened.error()) + ": " + report_.refusal;
         co_return;
     }
     set_ = std::move(*opened);
-    for (const std::string& note : report_.notes) log("  " + note);
+    depth_ = set_->tree_depth();
+    for (const std::string& note : report_.notes) {
+        log("  " + note);
+        const bool replay = note.starts_with("journal replay done, ");
+        seen.add(Seen::replayed, replay && !note.starts_with("journal replay done, 0 keys"));
+    }
+    co_await add_volumes();
+}
+
+Task<void> Machine::add_volumes() {
     for (Target& target : targets_) {
         if (target.plan.flash_only) {
             co_await add_flash(target);
@@ -146,9 +242,17 @@ Task<void> Machine::open() {
     }
 }
 
+Task<Result<core::SetVolume*>> Machine::add_device(SimDisk& disk, core::AttachMode mode) {
+    if (steady_ != nullptr) {
+        Device device = open_handle(disk);
+        co_return co_await steady_->add_backing(std::move(device), mode, report_);
+    }
+    co_return co_await set_->add_backing(disk, mode, report_);
+}
+
 Task<void> Machine::add_backing(Target& target) {
     const core::AttachMode mode = draw_attach_mode(target);
-    Result<core::SetVolume*> added = co_await set_->add_backing(*target.backing, mode, report_);
+    Result<core::SetVolume*> added = co_await add_device(*target.backing, mode);
     if (!added) {
         fail("add " + target.label + ": " + text_of(added.error()) + ": " + report_.refusal);
         co_return;
@@ -177,18 +281,34 @@ Task<void> Machine::add_flash(Target& target) {
 
 Task<void> Machine::stop() {
     Result<void> stopped = co_await set_->stop();
-    if (!stopped && !tolerant) fail("stop: " + text_of(stopped.error()));
+    if (!stopped && !tolerant()) fail("stop: " + text_of(stopped.error()));
 }
 
 void Machine::close() {
-    for (Target& target : targets_) target.volume = nullptr;
+    bool forgotten = false;
+    for (const auto& disk : world_.disks()) forgotten |= disk->settle_forgotten();
+    for (Target& target : targets_) {
+        target.volume = nullptr;
+        target.untold = 0;
+        target.model.restart();
+        if (forgotten) target.model.crash(CrashKind::process_death);
+    }
+    mishaps = 0;
+    steady_ = nullptr;
     set_.reset();
+    handles_.clear();
 }
 
 void Machine::crash(CrashKind kind) {
     world_.crash(kind);
+    if (displaced != nullptr) {
+        cache_->restore(*std::exchange(displaced, nullptr));
+        cache_->crash(kind);
+    }
+    for (const auto& disk : world_.disks()) disk->clear_faults();
     close();
     for (Target& target : targets_) target.model.crash(kind);
+    seen.add(kind == CrashKind::power_cut ? Seen::power_cuts : Seen::process_deaths);
 }
 
 void Machine::fail(std::string what) {

@@ -13,6 +13,11 @@
 // before a flush began that completed, or written with FUA. After a crash the candidates are all
 // equal until a read.
 //
+// A flush that failed vouches for nothing before it, nor does a later one: what the device dropped
+// stays dropped. After an outage of the cache the users live on, so a lost write is an error until
+// the sector is written again, never the older value. A backing device may well show an older value
+// after it was away, unless a flush that succeeded says that nothing is lost.
+//
 // Zeroes are a value like others, but many writes share it, so a read of zeroes proves less. A
 // discard of a cached device is a version that matches everything that was ever written to the
 // sector.
@@ -102,6 +107,7 @@ void VolumeModel::end_one(History& history, const Write& write, Stamp now, bool 
         if (version.acked >= mine->submitted || version.id == write.id) continue;
         version.replaced = std::min(version.replaced, now);
         version.replaced_acked = std::min(version.replaced_acked, now);
+        version.untold = false;
         if (write.fua) version.gone = true;
     }
 }
@@ -110,13 +116,105 @@ void VolumeModel::end_write(const Write& write, bool ok) {
     const Stamp now = ++now_;
     for (std::uint64_t s = write.sector; s < write.sector + write.sectors; ++s) {
         end_one(histories_[s], write, now, ok);
+        if (!ok) continue;
+        exposed_.erase(s);
+        suspects_.erase(s);
+        if (outage_ && at_risk(histories_[s])) suspects_.insert(s);
     }
     writes_.erase(write.id);
 }
 
-void VolumeModel::end_flush(Stamp begun, bool ok) {
+Stamp VolumeModel::begin_flush() {
+    ++flushes_;
+    return ++now_;
+}
+
+std::optional<std::string> VolumeModel::end_flush(Stamp begun, bool ok) {
     ++now_;
+    --flushes_;
+    const std::optional<std::uint64_t> owed = owed_;
+    // One beside it may be the one that tells.
+    if (!ok || flushes_ == 0) owed_.reset();
+    if (ok && owed && flushes_ == 0) {
+        return "succeeded, although the last write to sector " + std::to_string(*owed) +
+               " was lost with the backing device";
+    }
     if (ok) durable_ = std::max(durable_, begun);
+    vouch(ok);
+    return std::nullopt;
+}
+
+// A crash could bring back something older than the newest value.
+bool VolumeModel::at_risk(const History& history) const {
+    return std::ranges::any_of(history, [this](const Version& version) {
+        return version.replaced != kNever && may_return(version);
+    });
+}
+
+// After a flush.
+void VolumeModel::vouch(bool durable) {
+    for (const std::uint64_t s : exposed_) {
+        for (Version& version : histories_[s]) {
+            if (version.hidden == kNever) continue;
+            if (durable && may_return(version)) continue;  // written after the flush began
+            if (durable) version.replaced = std::min(version.replaced, version.hidden);
+            version.hidden = kNever;
+        }
+    }
+    if (durable) {
+        std::erase_if(exposed_, [this](std::uint64_t s) {
+            return std::ranges::none_of(histories_[s],
+                                        [](const Version& v) { return v.hidden != kNever; });
+        });
+        return;
+    }
+    exposed_.clear();
+    for (History& history : histories_) {
+        for (Version& version : history) {
+            if (version.replaced_acked != kNever && may_return(version)) version.untold = true;
+        }
+    }
+}
+
+void VolumeModel::begin_outage() {
+    outage_ = true;
+    for (std::uint64_t s = 0; s < histories_.size(); ++s) {
+        if (at_risk(histories_[s])) suspects_.insert(s);
+    }
+}
+
+bool VolumeModel::may_be_lost(std::uint64_t sector, std::uint64_t sectors) const {
+    const auto first = suspects_.lower_bound(sector);
+    return first != suspects_.end() && *first < sector + sectors;
+}
+
+bool VolumeModel::being_written(std::uint64_t sector, std::uint64_t sectors) const {
+    return std::ranges::any_of(writes_, [&](const auto& entry) {
+        const Write& write = entry.second;
+        return write.sector < sector + sectors && sector < write.sector + write.sectors;
+    });
+}
+
+void VolumeModel::backing_lost() {
+    for (std::uint64_t s = 0; s < histories_.size(); ++s) {
+        if (!at_risk(histories_[s])) continue;
+        exposed_.insert(s);
+        for (Version& version : histories_[s]) {
+            if (version.replaced == kNever || !may_return(version)) continue;
+            version.hidden = std::min(version.hidden, version.replaced);
+            version.replaced = kNever;
+        }
+    }
+}
+
+void VolumeModel::restart() {
+    for (const std::uint64_t s : suspects_) {
+        for (Version& version : histories_[s]) {
+            if (may_return(version)) version.replaced = kNever;
+        }
+    }
+    suspects_.clear();
+    outage_ = false;
 }
 
 Stamp VolumeModel::begin_read() {
@@ -165,8 +263,23 @@ std::optional<std::string> VolumeModel::judge(Stamp begun, std::uint64_t sector,
         return "sector " + std::to_string(sector) + ": read value " + std::to_string(value) +
                ", expected " + describe(sector, begun);
     }
+    if (exposed_.contains(sector)) find_loss(sector, value, begun);
     learn(history, value, begun, now_);
     return std::nullopt;
+}
+
+// A backing device that was away may show an older value: from now on that is the one.
+void VolumeModel::find_loss(std::uint64_t sector, std::uint64_t value, Stamp begun) {
+    History& history = histories_[sector];
+    const auto current = [&](const Version& version) {
+        return version.value == value && version.hidden == kNever && version.replaced >= begun;
+    };
+    if (std::ranges::any_of(history, current)) return;
+    owed_ = sector;
+    for (Version& version : history) {
+        if (version.value != value || version.replaced < begun) continue;
+        version.hidden = version.replaced_acked = kNever;
+    }
 }
 
 void VolumeModel::learn(History& history, std::uint64_t value, Stamp begun, Stamp now) {
@@ -185,7 +298,7 @@ void VolumeModel::learn(History& history, std::uint64_t value, Stamp begun, Stam
 }
 
 bool VolumeModel::may_return(const Version& version) const {
-    return !version.gone && version.replaced_acked >= durable_;
+    return !version.gone && (version.untold || version.replaced_acked >= durable_);
 }
 
 void VolumeModel::prune(History& history) const {
@@ -198,6 +311,11 @@ void VolumeModel::prune(History& history) const {
 void VolumeModel::crash(CrashKind kind) {
     reads_.clear();
     writes_.clear();
+    suspects_.clear();
+    exposed_.clear();
+    owed_.reset();
+    flushes_ = 0;
+    outage_ = false;
     const Stamp now = ++now_;
     for (History& history : histories_) {
         if (history.empty()) continue;
@@ -205,8 +323,8 @@ void VolumeModel::crash(CrashKind kind) {
         CHECK(!history.empty());
         for (Version& version : history) {
             version.submitted = version.acked = now;
-            version.replaced = version.replaced_acked = kNever;
-            version.failed = false;
+            version.replaced = version.replaced_acked = version.hidden = kNever;
+            version.failed = version.untold = false;
         }
     }
     ++now_;

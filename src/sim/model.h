@@ -45,8 +45,9 @@ public:
     // `ok` false: nobody knows whether, or how far, it took effect.
     void end_write(const Write& write, bool ok);
 
-    Stamp begin_flush() { return ++now_; }
-    void end_flush(Stamp begun, bool ok);
+    Stamp begin_flush();
+    // The text of a contradiction, or nothing.
+    std::optional<std::string> end_flush(Stamp begun, bool ok);
 
     Stamp begin_read();
     // Judges the data; the text of the first contradiction, or nothing.
@@ -57,6 +58,21 @@ public:
     // Everything in flight may have happened or not; what was not flushed may be lost.
     void crash(CrashKind kind);
 
+    // The cache device is away, then back in service. Writes that were not durable may be gone: the
+    // volume must say so (a flush that fails, reads that are refused), and never show what was
+    // there before (I39).
+    void begin_outage();
+    void end_outage() { outage_ = false; }
+    // Reads of the range may be refused.
+    bool may_be_lost(std::uint64_t sector, std::uint64_t sectors) const;
+    // The backing device has lost what it had not flushed. Reads may show it, but a flush that
+    // succeeds vouches for what came before it.
+    void backing_lost();
+    // The set was stopped and is opened anew: what is lost is not known any more.
+    void restart();
+
+    // A write of a part of the range is in flight.
+    bool being_written(std::uint64_t sector, std::uint64_t sectors) const;
     // What the sector holds cannot be told (discarded and not written since), so places may differ.
     bool undefined(std::uint64_t sector) const;
     bool touched(std::uint64_t sector) const { return touched_[sector]; }
@@ -77,7 +93,9 @@ private:
         Stamp acked = kNever;
         Stamp replaced = kNever;        // no read that begins later may return it
         Stamp replaced_acked = kNever;  // a flush that begins later makes the replacement durable
-        bool gone = false;              // it cannot come back by a crash
+        Stamp hidden = kNever;  // `replaced`, while a backing device may have brought it back
+        bool gone = false;      // it cannot come back by a crash
+        bool untold = false;    // it can, whatever is flushed later: a flush has failed
         bool failed = false;
     };
     using History = std::vector<Version>;
@@ -86,8 +104,11 @@ private:
     static void end_one(History& history, const Write& write, Stamp now, bool ok);
     std::optional<std::string> judge(Stamp begun, std::uint64_t sector, std::uint64_t value);
     static void learn(History& history, std::uint64_t value, Stamp begun, Stamp now);
+    void find_loss(std::uint64_t sector, std::uint64_t value, Stamp begun);
     bool may_return(const Version& version) const;
     void prune(History& history) const;
+    void vouch(bool durable);
+    bool at_risk(const History& history) const;
     std::string describe(std::uint64_t sector, Stamp begun) const;
 
     std::uint32_t volume_;
@@ -99,6 +120,11 @@ private:
     std::uint64_t next_id_ = 1;
     std::multiset<Stamp> reads_;
     std::map<std::uint64_t, Write> writes_;  // in flight
+    bool outage_ = false;
+    std::set<std::uint64_t> suspects_;   // sectors whose newest value may be gone with the cache
+    std::set<std::uint64_t> exposed_;    // sectors that a backing device may have lost
+    std::optional<std::uint64_t> owed_;  // a sector that it has lost: the next flush must fail
+    unsigned flushes_ = 0;               // in flight
 };
 
 }  // namespace uc::sim

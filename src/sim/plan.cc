@@ -34,8 +34,10 @@ constexpr std::uint64_t kWorkingSetSectors = 16384;
 core::SetOptions draw_set_options(Rng& rng) {
     core::SetOptions options;
     options.journal_delay_ms = pick(rng, std::array<std::uint32_t, 4>{1, 10, 100, 1000});
-    options.cutoff_writeback = pick(rng, std::array<std::uint32_t, 3>{40, 40, 60});
-    options.cutoff_writeback_sync = pick(rng, std::array<std::uint32_t, 3>{70, 70, 85});
+    options.cutoff_writeback = pick(rng, std::array<std::uint32_t, 4>{40, 40, 60, 99});
+    options.cutoff_writeback_sync =
+        std::max(options.cutoff_writeback, pick(rng, std::array<std::uint32_t, 3>{70, 70, 85}));
+    options.cache_grace_s = pick(rng, std::array<std::uint32_t, 3>{2, 10, 30});
     if (rng.percent(70)) options.congested_read_threshold_us = 0;
     if (rng.percent(70)) options.congested_write_threshold_us = 0;
     if (rng.percent(30)) {  // hardly a leaf stays in memory
@@ -72,6 +74,23 @@ VolumePlan draw_volume(Rng& rng, std::uint64_t sectors, std::uint32_t block, boo
     return volume;
 }
 
+// Nodes of 4 KiB hold 168 keys, so three levels take some ten thousand.
+Plan make_deep(Rng& rng, Plan plan) {
+    plan.deep = true;
+    plan.bucket_sectors = 8;
+    plan.block_sectors = plan.logical_block = 1;
+    plan.atomic_sectors = rng.percent(50) ? 1 : 8;
+    plan.nbuckets = 7000 + rng.below(2000);
+    plan.cycles = 3;
+    plan.volumes.push_back(draw_volume(rng, 32768, 1, false));
+    VolumePlan& volume = plan.volumes.back();
+    volume.mode = ondisk::CacheMode::writeback;
+    volume.options.sequential_cutoff_bytes = 0;
+    volume.options.writeback_delay_s = 30;
+    volume.options.writeback_percent = 40;
+    return plan;
+}
+
 }  // namespace
 
 Plan draw_plan(Rng& rng) {
@@ -83,11 +102,16 @@ Plan draw_plan(Rng& rng) {
     if (plan.bucket_sectors > 256) plan.nbuckets = 577;
     plan.replacement = static_cast<ondisk::Replacement>(rng.below(3));
     plan.discard = rng.percent(30);
-    plan.atomic_sectors = rng.percent(50) ? plan.block_sectors : 8;
+    plan.atomic_sectors = pick(rng, std::array<std::uint32_t, 3>{1, plan.block_sectors, 8});
     if (rng.percent(50)) plan.logical_block = plan.block_sectors;
     plan.options = draw_set_options(rng);
     plan.cycles = 3 + static_cast<unsigned>(rng.below(4));
-    plan.faults = rng.percent(10);
+    plan.steady = rng.percent(45);
+    plan.faults = rng.percent(20);
+    plan.outages = plan.steady && rng.percent(40);
+    plan.damage = rng.percent(20);
+    plan.aged = rng.percent(35);
+    if (rng.percent(2)) return make_deep(rng, plan);
 
     const std::uint64_t cache = plan.nbuckets * plan.bucket_sectors;
     const std::uint64_t count = rng.percent(55) ? 1 : 2 + rng.below(2);
@@ -104,6 +128,46 @@ Plan draw_plan(Rng& rng) {
     }
     return plan;
 }
+
+namespace {
+
+// Some phases do one thing above all.
+void specialise(Rng& rng, Phase& phase) {
+    enum class Kind : std::uint8_t { mixed, flushes, forced, trims, crowd, idle };
+    const Kind kind = weigh(rng, std::array<std::pair<Kind, unsigned>, 6>{{{Kind::mixed, 60},
+                                                                           {Kind::flushes, 8},
+                                                                           {Kind::forced, 8},
+                                                                           {Kind::trims, 8},
+                                                                           {Kind::crowd, 12},
+                                                                           {Kind::idle, 4}}});
+    switch (kind) {
+        case Kind::mixed:
+            break;
+        case Kind::flushes:
+            phase.flushes = 35;
+            phase.reads = 10;
+            break;
+        case Kind::forced:
+            phase.fua_percent = 100;
+            break;
+        case Kind::trims:
+            phase.discards = 20;
+            phase.zeroes = 15;
+            phase.reads = 30;
+            break;
+        case Kind::crowd:  // all over each other
+            phase.pattern = Phase::Pattern::hot;
+            phase.clients = 32;
+            phase.max_sectors = 128;
+            break;
+        case Kind::idle:
+            phase.pauses = 25;
+            phase.ops = std::min(phase.ops, 80u);
+            break;
+    }
+}
+
+}  // namespace
 
 Phase draw_phase(Rng& rng) {
     Phase phase;
@@ -123,14 +187,29 @@ Phase draw_phase(Rng& rng) {
     phase.zeroes = pick(rng, std::array<unsigned, 3>{0, 0, 3});
     phase.pauses = pick(rng, std::array<unsigned, 3>{0, 1, 1});
     phase.fua_percent = pick(rng, std::array<unsigned, 3>{0, 5, 50});
+    specialise(rng, phase);
+    return phase;
+}
+
+Phase scatter_phase() {
+    Phase phase;
+    phase.ops = 9000;
+    phase.clients = 32;
+    phase.max_sectors = 3;
+    phase.unaligned_percent = 0;
+    phase.reads = 1;
+    phase.flushes = phase.discards = phase.zeroes = phase.pauses = 0;
+    phase.fua_percent = 0;
     return phase;
 }
 
 std::string Plan::describe() const {
-    std::string text = "bucket " + std::to_string(bucket_sectors) + " block " +
-                       std::to_string(block_sectors) + " buckets " + std::to_string(nbuckets) +
-                       " " + ondisk::name_of(replacement) + (discard ? " discard" : "") +
-                       (faults ? " faults" : "") + " cycles " + std::to_string(cycles);
+    std::string text =
+        "bucket " + std::to_string(bucket_sectors) + " block " + std::to_string(block_sectors) +
+        " buckets " + std::to_string(nbuckets) + " " + ondisk::name_of(replacement) +
+        (discard ? " discard" : "") + (steady ? " steady" : "") + (faults ? " faults" : "") +
+        (outages ? " outages" : "") + (damage ? " damage" : "") + (aged ? " aged" : "") +
+        (deep ? " deep" : "") + " cycles " + std::to_string(cycles);
     for (const VolumePlan& volume : volumes) {
         text += volume.flash_only ? "; flash" : std::string("; ") + ondisk::name_of(volume.mode);
         text += " " + std::to_string(volume.sectors) + "+" + std::to_string(volume.data_offset);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,41 @@ struct Plan {
     core::SetOptions options;
     std::vector<VolumePlan> volumes;
     unsigned cycles = 3;
-    bool faults = false;
+    bool steady = false;   // on a core::SteadySet
+    bool faults = false;   // errors, wrong bits, hangs in some phases
+    bool outages = false;  // devices that go away and come back; steady sets only
+    bool damage = false;   // wrong bytes on the disks between two lives
+    bool aged = false;     // generations that are about to wrap
+    bool deep = false;     // small nodes and many keys, for an index of three levels
 
     std::string describe() const;
 };
 
 Plan draw_plan(Rng& rng);
+
+// Cuts a run down, to find out what a failure needs. The defaults cut nothing.
+struct Limits {
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+    std::uint64_t lives = kNone;
+    std::uint64_t ops = kNone;  // of all clients, over all lives
+    std::uint64_t clients = kNone;
+    std::uint64_t volumes = kNone;
+    std::uint64_t sectors = kNone;  // of one request
+    bool faults = true;             // errors, outages, damage, storms
+    bool administration = true;
+    bool discards = true;  // and zeroes
+    // Kinds of faults that still find what is not understood: flushes that drop data, backing
+    // devices that lose unflushed data while away, damage to the set appended last.
+    bool open_findings = false;
+    std::uint64_t salt = 0;  // other chances under the same plan
+
+    bool operator==(const Limits&) const = default;
+    // "lives=2,ops=40,faults=0"; empty for the defaults.
+    std::string text() const;
+    // Nothing if the text is not of that form.
+    static std::optional<Limits> parse(const std::string& text);
+};
+void apply(const Limits& limits, Plan& plan);
 
 // One stretch of load.
 struct Phase {
@@ -58,5 +88,8 @@ struct Phase {
 };
 
 Phase draw_phase(Rng& rng);
+// Thousands of small writes all over the volumes, for many keys.
+Phase scatter_phase();
+void apply(const Limits& limits, Phase& phase);
 
 }  // namespace uc::sim

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "sim/scenario.h"
@@ -28,8 +29,10 @@ struct Child {
 
 struct RecordHeader {
     std::uint64_t seed = 0;
-    std::uint64_t length = 0;
+    Coverage seen;
+    std::uint64_t length = 0;  // of the failure, which follows
 };
+static_assert(std::is_trivially_copyable_v<RecordHeader>);
 
 void write_all(int fd, const char* data, std::size_t bytes) {
     while (bytes > 0) {
@@ -40,14 +43,15 @@ void write_all(int fd, const char* data, std::size_t bytes) {
     }
 }
 
-[[noreturn]] void run_child(int fd, std::uint64_t seed, std::uint64_t last, unsigned step,
-                            const Mutations& mutations) {
-    for (; seed <= last; seed += step) {
+[[noreturn]] void run_child(int fd, std::uint64_t seed, const Campaign& campaign) {
+    for (; seed <= campaign.range.last; seed += campaign.jobs) {
         ScenarioOptions options;
         options.seed = seed;
-        options.mutations = mutations;
-        const std::string failure = run_scenario(options).failure;
-        const RecordHeader header{seed, failure.size()};
+        options.mutations = campaign.mutations;
+        options.limits = campaign.limits;
+        const ScenarioResult result = run_scenario(options);
+        const std::string& failure = result.failure;
+        const RecordHeader header{seed, result.seen, failure.size()};
         std::array<char, sizeof(header)> bytes{};
         std::memcpy(bytes.data(), &header, sizeof(header));
         write_all(fd, bytes.data(), bytes.size());
@@ -56,7 +60,7 @@ void write_all(int fd, const char* data, std::size_t bytes) {
     ::_exit(0);
 }
 
-bool start(Child& child, SeedRange range, unsigned step, const Mutations& mutations) {
+bool start(Child& child, const Campaign& campaign) {
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0) return false;
     child.received.clear();
@@ -64,7 +68,7 @@ bool start(Child& child, SeedRange range, unsigned step, const Mutations& mutati
     if (child.pid < 0) return false;
     if (child.pid == 0) {
         ::close(ends[0]);
-        run_child(ends[1], child.next, range.last, step, mutations);
+        run_child(ends[1], child.next, campaign);
     }
     ::close(ends[1]);
     child.pipe = ends[0];
@@ -77,10 +81,11 @@ bool take_records(Child& child, unsigned step, const SeedReport& report) {
     while (child.received.size() >= sizeof(header)) {
         std::memcpy(&header, child.received.data(), sizeof(header));
         if (child.received.size() < sizeof(header) + header.length) return true;
-        const std::string failure = child.received.substr(sizeof(header), header.length);
+        const SeedResult result{header.seed, child.received.substr(sizeof(header), header.length),
+                                header.seen};
         child.received.erase(0, sizeof(header) + header.length);
         child.next = header.seed + step;
-        if (!report(header.seed, failure)) return false;
+        if (!report(result)) return false;
     }
     return true;
 }
@@ -100,8 +105,8 @@ std::string how_it_died(int status) {
 
 class SeedRunner {
 public:
-    SeedRunner(SeedRange range, unsigned jobs, const Mutations& mutations, const SeedReport& report)
-        : range_(range), mutations_(mutations), report_(report), children_(jobs) {}
+    SeedRunner(const Campaign& campaign, const SeedReport& report)
+        : campaign_(campaign), report_(report), children_(campaign.jobs) {}
     ~SeedRunner() {
         for (Child& child : children_) {
             if (child.pipe < 0) continue;
@@ -114,7 +119,7 @@ public:
 
     std::string run() {
         for (std::size_t i = 0; i < children_.size(); ++i) {
-            children_[i].next = range_.first + i;
+            children_[i].next = campaign_.range.first + i;
             if (!start_next(children_[i])) return "cannot start a process";
         }
         while (true) {
@@ -134,10 +139,10 @@ public:
     }
 
 private:
-    unsigned step() const { return static_cast<unsigned>(children_.size()); }
+    unsigned step() const { return campaign_.jobs; }
     // True also if nothing is left to start.
     bool start_next(Child& child) {
-        return child.next > range_.last || start(child, range_, step(), mutations_);
+        return child.next > campaign_.range.last || start(child, campaign_);
     }
     bool receive(Child& child) {
         std::array<char, 4096> bytes{};
@@ -147,23 +152,21 @@ private:
             return take_records(child, step(), report_);
         }
         const int status = reap(child);
-        if (child.next > range_.last) return true;
-        const std::uint64_t seed = child.next;
+        if (child.next > campaign_.range.last) return true;
+        const SeedResult result{child.next, how_it_died(status), {}};
         child.next += step();
-        return report_(seed, how_it_died(status)) && start_next(child);
+        return report_(result) && start_next(child);
     }
 
-    SeedRange range_;
-    const Mutations& mutations_;
+    const Campaign& campaign_;
     const SeedReport& report_;
     std::vector<Child> children_;
 };
 
 }  // namespace
 
-std::string run_seeds(SeedRange range, unsigned jobs, const Mutations& mutations,
-                      const SeedReport& report) {
-    SeedRunner runner(range, jobs, mutations, report);
+std::string run_seeds(const Campaign& campaign, const SeedReport& report) {
+    SeedRunner runner(campaign, report);
     return runner.run();
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/mutations.h"
+#include "sim/coverage.h"
+#include "sim/plan.h"
 
 namespace uc::sim {
 
@@ -15,11 +17,24 @@ struct SeedRange {
     std::uint64_t count() const { return last - first + 1; }
 };
 
-// Called once per seed, in any order; an empty failure means it passed. False ends the run early.
-using SeedReport = std::function<bool(std::uint64_t seed, const std::string& failure)>;
+struct Campaign {
+    SeedRange range;
+    unsigned jobs = 1;
+    Mutations mutations;
+    Limits limits;
+};
+
+// What became of one seed. One that killed its process has seen nothing.
+struct SeedResult {
+    std::uint64_t seed = 0;
+    std::string failure;  // empty: passed
+    Coverage seen;
+};
+
+// Called once per seed, in any order. False ends the campaign early.
+using SeedReport = std::function<bool(const SeedResult& result)>;
 
 // A text if processes cannot be started; empty otherwise.
-std::string run_seeds(SeedRange range, unsigned jobs, const Mutations& mutations,
-                      const SeedReport& report);
+std::string run_seeds(const Campaign& campaign, const SeedReport& report);
 
 }  // namespace uc::sim

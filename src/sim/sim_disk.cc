@@ -60,6 +60,10 @@ bool SimDisk::submit(io::IoRequest* request) {
         request->fail({Errc::invalid, 22, "request outside the device or not on its blocks"});
         return true;
     }
+    if (away_) {
+        request->fail({Errc::io, 5, "the device is away"});
+        return true;
+    }
     if (request->kind == io::IoKind::discard && !options_.supports_discard) {
         request->fail({Errc::unsupported, 95, "no discard"});
         return true;
@@ -80,6 +84,7 @@ Duration SimDisk::draw_delay() {
     const auto span = static_cast<std::uint64_t>((options_.slowest - options_.fastest).count());
     Duration delay = options_.fastest + Duration(rng_.below(span + 1));
     if (clock_.now() < storm_until_) delay *= storm_factor_;
+    if (clock_.now() < hang_until_) delay += hang_until_ - clock_.now();
     return delay;
 }
 
@@ -88,16 +93,87 @@ void SimDisk::storm(Instant until, unsigned factor) {
     storm_factor_ = factor;
 }
 
-bool SimDisk::faulty(const io::IoRequest& request) {
-    const bool reads = request.kind == io::IoKind::read;
-    for (auto fault = faults_.begin(); fault != faults_.end(); ++fault) {
-        if (reads ? !fault->reads : !fault->writes) continue;
-        if (request.sector >= fault->sector + fault->sectors) continue;
-        if (fault->sector >= request.sector + request.sectors) continue;
-        if (fault->times != 0 && --fault->times == 0) faults_.erase(fault);
+// Whether a fault has failed the request.
+bool SimDisk::struck(io::IoRequest& request, std::uint64_t submitted_stamp) {
+    std::vector<std::byte> first(request.kind == io::IoKind::read ? kSectorBytes : 0);
+    if (!first.empty()) now_.read(request.sector, first);
+    const std::optional<Fault> fault = faults_.strike(request, first);
+    if (!fault) return false;
+    if (fault->flip) {
+        ++mishaps_.flips;
+        now_.read(request.sector, {request.data, request.sectors * kSectorBytes});
+        flip_bit(request);
         return true;
     }
-    return false;
+    request.fail({Errc::io, 5, "simulated I/O error"});
+    if (request.kind == io::IoKind::flush) {
+        ++mishaps_.flush_errors;
+        forget_some(submitted_stamp);
+        return true;
+    }
+    ++mishaps_.errors;
+    if (request.kind != io::IoKind::read) take_part(request);
+    return true;
+}
+
+// In the first sector: behind the end of the structure a wrong bit would harm nobody.
+void SimDisk::flip_bit(io::IoRequest& request) {
+    const std::uint64_t bit = rng_.below(64 * 8);
+    request.data[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+}
+
+// A write that failed may have left a part of itself.
+void SimDisk::take_part(const io::IoRequest& request) {
+    if (rng_.percent(40)) return;
+    const std::uint64_t unit = options_.atomic_sectors;
+    const std::uint64_t end = request.sector + request.sectors;
+    for (std::uint64_t at = request.sector; at < end;) {
+        const std::uint64_t next = std::min(end, (at / unit + 1) * unit);
+        if (rng_.percent(50)) {
+            io::IoRequest part = request;
+            part.sector = at;
+            part.sectors = next - at;
+            part.fua = false;
+            if (part.data != nullptr) part.data += (at - request.sector) * kSectorBytes;
+            take_write(part);
+        }
+        at = next;
+    }
+}
+
+// A flush that fails: some of what it should have made durable never will be, and no later flush
+// says so.
+void SimDisk::forget_some(std::uint64_t stamp) {
+    std::erase_if(cache_, [&](const Cached& entry) {
+        if (entry.stamp >= stamp || !rng_.percent(30)) return false;
+        cached_bytes_ -= entry.data.size();
+        forgotten_ = true;
+        return true;
+    });
+}
+
+bool SimDisk::settle_forgotten() {
+    if (!std::exchange(forgotten_, false)) return false;
+    now_ = durable_;
+    for (const Cached& entry : cache_) put(now_, entry, 0, entry.sectors);
+    return true;
+}
+
+void SimDisk::vanish() {
+    away_ = true;
+    while (!pending_.empty()) {
+        Pending& pending = pending_.front();
+        clock_.cancel(&pending);
+        io::IoRequest* const request = pending.request;
+        pending_.pop_front();
+        ++stamp_;
+        const bool changes =
+            request->kind != io::IoKind::read && request->kind != io::IoKind::flush;
+        if (changes && request->kind != io::IoKind::discard) take_part(*request);
+        request->fail({Errc::io, 5, "the device is away"});
+        if (observer_ != nullptr) observer_->completed(*this, *request);
+        request->waiter->wake();
+    }
 }
 
 void SimDisk::finish(Pending& pending) {
@@ -111,9 +187,8 @@ void SimDisk::finish(Pending& pending) {
 void SimDisk::execute(io::IoRequest& request, std::uint64_t submitted_stamp) {
     ++stamp_;
     request.succeed();
-    if (faulty(request)) {
-        request.fail({Errc::io, 5, "simulated I/O error"});
-    } else {
+    if (request.kind != io::IoKind::read && request.kind != io::IoKind::flush) ++changes_;
+    if (!struck(request, submitted_stamp)) {
         switch (request.kind) {
             case io::IoKind::read:
                 now_.read(request.sector, {request.data, request.sectors * kSectorBytes});
@@ -215,6 +290,8 @@ void SimDisk::settle(const Cached& entry, Fate fate) {
 }
 
 void SimDisk::crash(CrashKind kind) {
+    away_ = false;
+    hang_until_ = storm_until_ = Instant{};
     std::vector<io::IoRequest*> cut;
     for (Pending& pending : pending_) {
         clock_.cancel(&pending);
@@ -229,17 +306,25 @@ void SimDisk::crash(CrashKind kind) {
         ++stamp_;
         if (kind == CrashKind::power_cut || rng_.percent(50)) take_write(request);
     }
-    if (kind == CrashKind::process_death) return;
+    if (kind == CrashKind::power_cut) settle_cache(cut.size());
+}
 
+void SimDisk::lose_cache() {
+    settle_cache(0);
+}
+
+// The last `in_flight` entries of the cache were not acknowledged.
+void SimDisk::settle_cache(std::size_t in_flight) {
     // Some cuts lose almost everything, some almost nothing.
     static constexpr unsigned kSurvive[] = {0, 10, 50, 90, 100};
     const unsigned survive = kSurvive[rng_.below(std::size(kSurvive))];
     for (std::size_t i = 0; i < cache_.size(); ++i) {
-        const bool in_flight = i + cut.size() >= cache_.size();
-        settle(cache_[i], draw_fate(in_flight ? 50 : survive));
+        const bool cut = i + in_flight >= cache_.size();
+        settle(cache_[i], draw_fate(cut ? 50 : survive));
     }
     cache_.clear();
     cached_bytes_ = 0;
+    forgotten_ = false;
     now_ = durable_;
 }
 
@@ -250,7 +335,6 @@ void SimDisk::poke(std::uint64_t sector, std::span<const std::byte> in) {
 }
 
 std::shared_ptr<const SimDisk::Snapshot> SimDisk::snapshot() const {
-    CHECK(pending_.empty());
     return std::make_shared<Snapshot>(Snapshot{now_, durable_, cache_, cached_bytes_});
 }
 

@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "io/block_device.h"
 #include "sim/contents.h"
+#include "sim/disk_faults.h"
 #include "sim/sim_clock.h"
 
 namespace uc::sim {
@@ -30,18 +31,14 @@ struct SimDiskOptions {
     unsigned immediate_percent = 3;  // requests complete within submit()
 };
 
-// Requests that touch the range fail, for good or `times` times.
-struct Fault {
-    std::uint64_t sector = 0;
-    std::uint64_t sectors = 0;
-    bool reads = false;
-    bool writes = false;
-    std::uint32_t times = 0;  // 0: permanent
-};
-
 enum class CrashKind : std::uint8_t {
     power_cut,      // what is in the disk's cache survives in pieces
     process_death,  // the disk's cache stays and can still be lost by a later power cut
+};
+
+// What went wrong by plan.
+struct DiskMishaps {
+    std::uint64_t errors = 0, flush_errors = 0, flips = 0;
 };
 
 class SimDisk;
@@ -75,10 +72,10 @@ public:
     // Drops the requests in flight and settles what they and the write cache have left behind.
     void crash(CrashKind kind);
 
-    // Both states; nothing may be in flight.
+    // Both states, without what is in flight.
     struct Snapshot;
     std::shared_ptr<const Snapshot> snapshot() const;
-    void restore(const Snapshot& snapshot);
+    void restore(const Snapshot& snapshot);  // nothing may be in flight
 
     // Contents as a read would see them now, without a request.
     void peek(std::uint64_t sector, std::span<std::byte> out) const { now_.read(sector, out); }
@@ -89,10 +86,28 @@ public:
     // Puts bytes on the medium, durable at once (formatting, damage).
     void poke(std::uint64_t sector, std::span<const std::byte> in);
 
-    void add_fault(Fault fault) { faults_.push_back(fault); }
+    void add_fault(const Fault& fault) { faults_.add(fault); }
     void clear_faults() { faults_.clear(); }
+    DiskFaults& faults() { return faults_; }
+    const DiskMishaps& mishaps() const { return mishaps_; }
+    void forget_mishaps() { mishaps_ = {}; }
     // Requests submitted before `until` take `factor` times as long.
     void storm(Instant until, unsigned factor);
+    // Requests submitted before `until` end after it.
+    void hang(Instant until) { hang_until_ = until; }
+
+    // The device is unplugged: what is in flight fails, done, half done or not at all, and so does
+    // everything until it is back.
+    void vanish();
+    bool away() const { return away_; }
+    // It had no power meanwhile: what its cache held survives in pieces.
+    void lose_cache();
+    void come_back() { away_ = false; }
+    // Another process opens the disk: what a failed flush has dropped is seen to be gone. True if
+    // there was any.
+    bool settle_forgotten();
+    // Requests that changed something, so far.
+    std::uint64_t changes() const { return changes_; }
 
     std::size_t in_flight() const { return pending_.size(); }
     std::size_t unflushed() const { return cache_.size(); }
@@ -111,7 +126,10 @@ private:
 
     Duration draw_delay();
     bool valid(const io::IoRequest& request) const;
-    bool faulty(const io::IoRequest& request);
+    bool struck(io::IoRequest& request, std::uint64_t submitted_stamp);
+    void flip_bit(io::IoRequest& request);
+    void take_part(const io::IoRequest& request);
+    void forget_some(std::uint64_t stamp);
     void finish(Pending& pending);
     void execute(io::IoRequest& request, std::uint64_t submitted_stamp);
     void take_write(const io::IoRequest& request);
@@ -123,6 +141,7 @@ private:
     void put(Contents& contents, const Cached& entry, std::uint64_t from,
              std::uint64_t count) const;
     Fate draw_fate(unsigned survive_percent);
+    void settle_cache(std::size_t in_flight);
 
     SimDiskOptions options_;
     SimClock& clock_;
@@ -134,9 +153,14 @@ private:
     std::uint64_t cached_bytes_ = 0;
     std::uint64_t stamp_ = 0;  // counts submissions and completions
     std::list<Pending> pending_;
-    std::vector<Fault> faults_;
+    DiskFaults faults_;
+    DiskMishaps mishaps_;
     Instant storm_until_;
     unsigned storm_factor_ = 1;
+    Instant hang_until_;
+    bool away_ = false;
+    bool forgotten_ = false;  // now_ shows what neither durable_ nor cache_ has
+    std::uint64_t changes_ = 0;
 };
 
 struct SimDisk::Snapshot {

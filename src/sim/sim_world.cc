@@ -7,6 +7,9 @@
 
 #include <utility>
 
+#include "ondisk/magic.h"
+#include "ondisk/superblock.h"
+
 namespace uc::sim {
 
 SimWorld::SimWorld(std::uint64_t seed) : rng_(seed), order_(rng_.fork()) {
@@ -65,15 +68,38 @@ void SimWorld::note_request(unsigned what, const SimDisk& disk, const io::IoRequ
     note(static_cast<std::uint64_t>(clock_.now().since_start.count()));
 }
 
+bool SimWorld::is_near(const io::IoRequest& request) const {
+    if (plan_.near == CrashPlan::Near::anything) return true;
+    if (request.kind != io::IoKind::write) return false;
+    switch (plan_.near) {
+        case CrashPlan::Near::superblock:
+            return request.sector == ondisk::kSuperblockSector;
+        case CrashPlan::Near::journal:
+            return magic_of({request.data, kSectorBytes}, set_magic_) == ondisk::kJsetMagic;
+        case CrashPlan::Near::node:
+            return magic_of({request.data, kSectorBytes}, set_magic_) == ondisk::kBsetMagic;
+        case CrashPlan::Near::priorities:
+            return magic_of({request.data, kSectorBytes}, set_magic_) == ondisk::kPrioMagic;
+        case CrashPlan::Near::anything:
+            break;
+    }
+    return true;
+}
+
 void SimWorld::count_down(CrashPlan::At at, const io::IoRequest& request) {
     if (!planned_ || plan_.at != at || request.kind == io::IoKind::read) return;
+    if (!is_near(request)) return;
     if (plan_.count > 0) --plan_.count;
-    if (plan_.count == 0) dead_ = true;
+    if (plan_.count != 0) return;
+    plan_.near = CrashPlan::Near::anything;
+    plan_.count = std::exchange(plan_.then, 0);
+    dead_ = plan_.count == 0;
 }
 
 bool SimWorld::submitted(const SimDisk& disk, const io::IoRequest& request) {
     if (dead_) return false;
     note_request(1, disk, request);
+    if (watcher_) watcher_(disk, request);
     count_down(CrashPlan::At::submission, request);
     return true;
 }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "async/executor.h"
@@ -18,8 +20,12 @@ namespace uc::sim {
 // When the machine dies. Counted over all disks from the moment of planning.
 struct CrashPlan {
     enum class At : std::uint8_t { submission, completion, time };
+    // Most rules are about a few kinds of writes, so some machines die near one.
+    enum class Near : std::uint8_t { anything, superblock, journal, node, priorities };
     At at = At::submission;
-    std::uint64_t count = 1;  // of writes, flushes and discards
+    Near near = Near::anything;
+    std::uint64_t count = 1;  // of writes, flushes and discards, or of those near which to die
+    std::uint64_t then = 0;   // of any, after the last of those
     Instant time;
 };
 
@@ -60,6 +66,14 @@ public:
     // the tasks worked on and may start again.
     void crash(CrashKind kind);
 
+    // Is shown every request that reaches a disk.
+    void watch(std::function<void(const SimDisk&, const io::IoRequest&)> watcher) {
+        watcher_ = std::move(watcher);
+    }
+
+    // Of the set, to tell its structures.
+    void know(std::uint64_t set_magic) { set_magic_ = set_magic; }
+
     // Adds to the hash.
     void note(std::uint64_t event);
     std::uint64_t hash() const { return hash_; }
@@ -68,6 +82,7 @@ public:
 private:
     bool step(Instant deadline);
     void count_down(CrashPlan::At at, const io::IoRequest& request);
+    bool is_near(const io::IoRequest& request) const;
     bool submitted(const SimDisk& disk, const io::IoRequest& request) override;
     void completed(const SimDisk& disk, const io::IoRequest& request) override;
     void note_request(unsigned what, const SimDisk& disk, const io::IoRequest& request);
@@ -77,7 +92,9 @@ private:
     SimClock clock_;
     async::Executor executor_;
     std::vector<std::unique_ptr<SimDisk>> disks_;
+    std::function<void(const SimDisk&, const io::IoRequest&)> watcher_;
     CrashPlan plan_;
+    std::uint64_t set_magic_ = 0;
     bool planned_ = false;
     bool dead_ = false;
     std::uint64_t hash_ = 0xcbf29ce484222325;

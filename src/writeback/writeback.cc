@@ -143,7 +143,7 @@ Task<Result<std::uint64_t>> Writeback::batch(std::uint64_t max_sectors) {
         counters_.keys_failed += run.failed ? run.extents.size() : 0;
     }
     if (sectors == 0) co_return std::uint64_t{0};
-    if (!parts_.mutations.clear_dirty_before_backing_flush) {
+    if (!parts_.mutations.has(Mutation::clear_dirty_before_flush)) {
         CO_OK(co_await parts_.flush_backing());
     }
     CO_OK(co_await mark_clean(runs));
@@ -153,7 +153,9 @@ Task<Result<std::uint64_t>> Writeback::batch(std::uint64_t max_sectors) {
 
 Task<void> Writeback::write_run(Run& run, async::Semaphore& slots) {
     async::RangeLock::Hold hold(parts_.backing_writes, run.from, run.to);
-    co_await hold.acquire();
+    if (!parts_.mutations.has(Mutation::writeback_without_lock)) {
+        co_await hold.acquire();
+    }
     const Result<void> copied = co_await copy_run(run);
     run.failed = !copied;
     slots.release();
@@ -186,9 +188,11 @@ Task<Result<void>> Writeback::copy_run(Run& run) {
 }
 
 Task<Result<void>> Writeback::copy_extents(Run& run, std::span<std::byte> data) {
-    // The backing device must not get ahead of the keys: if a crash took them away, an older clean
+    // I8: the backing device must not get ahead of the keys. If a crash took them, an older clean
     // extent of the same range would be back, and differ from what the backing device then has.
-    CO_OK(co_await parts_.flush_keys());
+    if (!parts_.mutations.has(Mutation::writeback_before_key)) {
+        CO_OK(co_await parts_.flush_keys());
+    }
     for (const Key& key : run.extents) {
         const auto part =
             data.subspan((key.start() - run.from) * kSectorBytes, key.size() * kSectorBytes);
@@ -206,7 +210,7 @@ bool Writeback::spoiled(const Key& key) const {
     });
 }
 
-// Clears DIRTY where the same data is still there.
+// Clears DIRTY where the same data is still there. What it was written to is flushed (I9).
 Task<Result<void>> Writeback::mark_clean(const std::vector<Run>& runs) {
     std::vector<Key> clean;
     index::Pieces now;
@@ -222,7 +226,8 @@ Task<Result<void>> Writeback::mark_clean(const std::vector<Run>& runs) {
                 if (key.end() <= old.start() || key.start() >= old.end() || !key.dirty()) continue;
                 const std::uint64_t from = std::max(key.start(), old.start());
                 Key part = key.part(from, std::min(key.end(), old.end()));
-                if (part.ptr() != old.ptr().advanced(from - old.start())) continue;
+                const bool same = part.ptr() == old.ptr().advanced(from - old.start());
+                if (!same && !parts_.mutations.has(Mutation::writeback_clears_newer)) continue;
                 // A user's write is on its way to the same place: what we wrote is not there any
                 // more.
                 if (parts_.backing_writes.overlaps(part.start(), part.end())) continue;

@@ -61,6 +61,23 @@ TEST_F(BackingOutage, DeviceIsTakenUnderAnotherNameByItsUuid) {
     EXPECT_TRUE(world.on_backing(other, 128, 64, 2, true));
 }
 
+TEST_F(BackingOutage, SuperblockThatCouldNotBeWrittenDoesNotMakeTheDeviceAStranger) {
+    SetVolume& volume = start();
+    world.settle(seconds(3));
+    ASSERT_EQ(volume.state(), BackingState::clean);
+    backing->gone = true;
+    const io::Buffer data = pattern(0, 64, 1);
+    write_aside(volume, 0, data);  // the first dirty one: the superblock is to say so
+    world.settle(seconds(3));
+    EXPECT_FALSE(write_done.has_value());
+    backing->heal();
+    ASSERT_TRUE(world.wait_until([&] { return write_done.has_value(); }, seconds(10)))
+        << world.set->failure();
+    EXPECT_TRUE(*write_done);
+    EXPECT_FALSE(away());
+    EXPECT_EQ(world.superblock_of(*backing).state(), BackingState::dirty);
+}
+
 TEST_F(BackingOutage, DeviceThatSomebodyElseHasUsedIsNotTaken) {
     SetVolume& volume = start_dirty();
     backing->gone = true;

@@ -13,7 +13,7 @@
 
 #include "core/cache_set.h"
 #include "io/buffer.h"
-#include "sim/disk_checker.h"
+#include "sim/disk_bytes.h"
 #include "sim/sim_world.h"
 #include "watched_device.h"
 
@@ -124,20 +124,7 @@ private:
     std::vector<std::unique_ptr<WatchedDevice>> devices_;
 };
 
-// A reader of a simulated disk.
-class DiskBytes final : public sim::ByteSource {
-public:
-    explicit DiskBytes(const sim::SimDisk& disk) : disk_(disk) {}
-    bool read(std::uint64_t offset, std::span<std::byte> out) const override {
-        if (offset + out.size() > bytes()) return false;
-        disk_.peek(offset / kSectorBytes, out);
-        return true;
-    }
-    std::uint64_t bytes() const override { return disk_.size_sectors() * kSectorBytes; }
-
-private:
-    const sim::SimDisk& disk_;
-};
+using sim::DiskBytes;
 
 inline std::uint64_t reads_for(const SetVolume& volume, Reason reason) {
     return volume.stats().read_reasons[static_cast<std::size_t>(reason)];

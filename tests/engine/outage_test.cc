@@ -164,6 +164,25 @@ TEST_F(Outage, VolumeWithoutDirtyDataIsAttachedAgainWhenTheDeviceIsBack) {
     EXPECT_EQ(volume.stats().cache_hits, hits + 1);
 }
 
+TEST_F(Outage, BackingDeviceThatFailsAtTheReturnIsTakenALittleLater) {
+    SetVolume& volume = start_dirty();
+    world.cache->gone = true;
+    read_aside(volume, 128, 64);
+    world.settle(seconds(3));
+    bool failed = false;
+    backing->watch = [&](const io::IoRequest& request) {
+        backing->fail_writes = request.kind == io::IoKind::flush && !failed;
+        failed |= backing->fail_writes;
+    };
+    world.cache->heal();
+    ASSERT_TRUE(world.wait_until([&] { return failed; }, seconds(10)));
+    ASSERT_TRUE(world.wait_until([&] { return read_done.has_value(); }, seconds(10)));
+    EXPECT_TRUE(*read_done);
+    EXPECT_TRUE(buffer_is(128, 2));
+    EXPECT_TRUE(world.write(volume, 0, 64, 3));
+    EXPECT_EQ(world.set->failure(), "");
+}
+
 TEST_F(Outage, FlashOnlyVolumeWaitsAndGoesOn) {
     start();
     const auto created = world.run(world.set->create_flash_volume(1024, "scratch"));

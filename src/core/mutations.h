@@ -1,7 +1,0 @@
-#pragma once
-
-#include "base/mutations.h"
-
-namespace uc::core {
-using uc::Mutations;
-}
