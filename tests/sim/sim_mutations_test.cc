@@ -73,7 +73,7 @@ constexpr Mutation kRare[] = {
     Mutation::flush_error_forgotten,    Mutation::old_table_freed_early,
     Mutation::open_without_cache_flush, Mutation::read_without_gen_check,
     Mutation::slot_reused_early,        Mutation::split_forgets_pin,
-    Mutation::table_after_reuse,
+    Mutation::table_after_reuse,        Mutation::backing_before_dirty_key,
 };
 
 std::string name_of(Mutation mutation) {
