@@ -12,8 +12,8 @@ struct Export {
     core::Volume* volume =
         nullptr;  // outlives its use: see the front end's set_...() for when it ends
     std::string description;
-    std::string uuid;   // of the volume, as text
-    std::string label;  // may be empty
+    std::string uuid = {};   // of the volume, as text
+    std::string label = {};  // may be empty
 };
 
 }  // namespace uc::frontend
