@@ -1,5 +1,6 @@
 #include "frontend/buffer_pool.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/check.h"
@@ -12,11 +13,15 @@ void PooledBuffer::release() {
     buffer_ = io::Buffer();
 }
 
-PooledBuffer BufferPool::take(std::size_t bytes) {
+std::size_t BufferPool::size_of(std::size_t bytes) {
     CHECK(bytes <= kLargest);
-    if (bytes == 0) return {};
-    const std::size_t rounded = std::bit_ceil(bytes) >> kSmallestShift << kSmallestShift;
-    const std::size_t size = rounded == 0 ? std::size_t{1} << kSmallestShift : rounded;
+    if (bytes == 0) return 0;
+    return std::max(std::bit_ceil(bytes), std::size_t{1} << kSmallestShift);
+}
+
+PooledBuffer BufferPool::take(std::size_t bytes) {
+    const std::size_t size = size_of(bytes);
+    if (size == 0) return {};
     std::vector<io::Buffer>& unused =
         unused_[static_cast<unsigned>(std::countr_zero(size)) - kSmallestShift];
     if (unused.empty()) return PooledBuffer(this, io::Buffer(size));

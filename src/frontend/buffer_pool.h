@@ -55,6 +55,8 @@ public:
     // Uninitialised, or with what an earlier request left: overwrite it before it leaves the
     // process. `bytes` <= kLargest; 0 gives an empty buffer.
     PooledBuffer take(std::size_t bytes);
+    // Of the buffer that take() gives.
+    static std::size_t size_of(std::size_t bytes);
     std::size_t kept_bytes() const { return kept_bytes_; }
 
 private:

@@ -13,9 +13,11 @@ TEST(BufferPool, GivesAlignedBuffersOfAtLeastTheSizeAskedFor) {
                                     std::size_t{1} << 20, BufferPool::kLargest}) {
         PooledBuffer buffer = pool.take(bytes);
         EXPECT_GE(buffer.size(), bytes);
+        EXPECT_EQ(buffer.size(), BufferPool::size_of(bytes));
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % io::Buffer::kAlign, 0u);
     }
     EXPECT_EQ(pool.take(0).size(), 0u);
+    EXPECT_EQ(BufferPool::size_of(0), 0u);
 }
 
 TEST(BufferPool, UsesABufferAgain) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "async/sync.h"
@@ -33,6 +34,7 @@ class NbdConnection {
 public:
     static constexpr std::size_t kMaxInFlight = 128;
     static constexpr std::size_t kMaxBytesInFlight = std::size_t{64} << 20;
+    static constexpr std::size_t kSendAtOnce = std::size_t{64} << 10;
     static constexpr Duration kHandshakeTime = std::chrono::seconds(30);
     static constexpr Duration kStopTime = std::chrono::seconds(2);
 
@@ -54,7 +56,8 @@ private:
     // A request from its header's arrival until its reply has been sent.
     struct Slot {
         nbd::Request request;
-        PooledBuffer data;
+        std::size_t bytes = 0;  // of its buffer, counted from the start
+        PooledBuffer data;      // a read's is there once its handler runs
         std::array<std::byte, sizeof(nbd::DataChunk)> header{};  // of the reply
         std::size_t header_bytes = 0;
         std::size_t data_bytes = 0;  // of the reply
@@ -88,9 +91,10 @@ private:
     Task<Result<void>> start(Slot& slot);
     Task<Result<void>> trim(const nbd::Request request);
     void reply(Slot& slot, nbd::Status status);
+    void send_at_once();
     Task<void> send_replies();
-    std::size_t gather_replies();
-    void free_sent(std::size_t replies);
+    void gather_replies();
+    void free_sent();
 
     void arm(Duration time);
 
@@ -115,10 +119,13 @@ private:
     async::TaskGroup sender_;
     Slot* replies_ = nullptr;  // oldest first
     Slot** replies_end_ = &replies_;
+    std::size_t reply_bytes_ = 0;  // of those that are queued and not being sent
+    std::size_t sending_ = 0;      // so many of the oldest are being sent
+    std::vector<iovec> pieces_;    // of those
+    std::span<iovec> unsent_;
     async::Event reply_ready_;
     bool no_more_replies_ = false;
     bool broken_ = false;  // a send failed: replies are dropped
-    std::vector<iovec> pieces_;
 };
 
 nbd::ExportFacts facts_of(const core::Volume& volume);

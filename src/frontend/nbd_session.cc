@@ -1,12 +1,15 @@
 // The transmission phase of one connection. Three kinds of task share the connection:
 //
 //   reader    takes requests off the stream (many per recv), finds a free slot for each, receives
-//   the
-//             payload of a write into the slot's buffer, and starts a handler
+//             the payload of a write into the slot's buffer, and starts a handler
 //   handlers  call the volume and queue the reply; replies leave in the order of completion
 //   sender    takes all replies that are queued and sends them with one sendmsg; handlers that
-//   become
-//             ready while it sends have theirs ready for the next round, so batches grow with load
+//             become ready while it sends have theirs ready for the next round, so batches grow
+//             with load
+//
+// Data is handed on while it is still in the processor's cache: a read takes its buffer when its
+// handler starts, the handler that has filled kSendAtOnce bytes sends them itself (and so frees the
+// buffers for the next ones), and after a large payload the reader lets its handler run first.
 //
 // A slot is held from the request's header until its reply was sent. Slots and bytes are limited,
 // and the reader waits for both: a client that floods us or never takes its answers stops its own
@@ -92,17 +95,20 @@ Task<Result<void>> NbdConnection::take_request(const nbd::Request request) {
     free_ = slot.next;
     slot.next = nullptr;
     slot.request = request;
-    slot.data = shared_.pool.take(bytes);
-    bytes_in_flight_ += slot.data.size();
+    slot.bytes = BufferPool::size_of(bytes);
+    bytes_in_flight_ += slot.bytes;
     if (request.payload() > 0) {
+        slot.data = shared_.pool.take(bytes);
         const std::span<std::byte> data = slot.data.first(request.payload());
-        CO_OK(co_await stream_.read(data));  // the slot dies with the connection
+        // (If it fails, the slot dies with the connection.)
+        CO_OK(co_await stream_.read(data, sizeof(nbd::RequestHeader)));
     }
     if (status == nbd::Status::ok) {
         handlers_.spawn(handle(slot));
     } else {
         reply(slot, status);
     }
+    if (request.payload() >= NbdStream::kInPlace) co_await async::Yield();
     co_return Result<void>();
 }
 
@@ -119,6 +125,7 @@ Task<Result<void>> NbdConnection::start(Slot& slot) {
     flags.fua = request.has(nbd::cmd_flag::fua);
     switch (request.command) {
         case nbd::Command::read:
+            slot.data = shared_.pool.take(request.length);
             return volume_->read(sector, slot.data.first(request.length));
         case nbd::Command::write:
             return volume_->write(sector, slot.data.first(request.length), flags);
@@ -173,7 +180,17 @@ void NbdConnection::reply(Slot& slot, nbd::Status status) {
     }
     *replies_end_ = &slot;
     replies_end_ = &slot.next;
-    reply_ready_.notify();
+    reply_bytes_ += slot.data_bytes;
+    if (reply_bytes_ >= kSendAtOnce) send_at_once();
+    if (replies_ != nullptr) reply_ready_.notify();
+}
+
+// What the socket does not take is left to the sender.
+void NbdConnection::send_at_once() {
+    if (sending_ != 0 || broken_) return;
+    gather_replies();
+    unsent_ = stream_.send_some(unsent_);
+    if (unsent_.empty()) free_sent();
 }
 
 Task<void> NbdConnection::send_replies() {
@@ -182,34 +199,34 @@ Task<void> NbdConnection::send_replies() {
             co_await reply_ready_.wait();
         }
         if (replies_ == nullptr) co_return;
-        const std::size_t replies = gather_replies();
+        if (sending_ == 0) gather_replies();
         if (!broken_) {
-            const Result<void> sent = co_await stream_.send_pieces(pieces_.data(), pieces_.size());
+            const Result<void> sent = co_await stream_.send_pieces(unsent_);
             if (!sent) {
                 broken_ = true;
                 stream_.shut();  // so that the reader ends, too
             }
         }
-        free_sent(replies);
+        free_sent();
     }
 }
 
-std::size_t NbdConnection::gather_replies() {
+void NbdConnection::gather_replies() {
     pieces_.clear();
-    std::size_t replies = 0;
     for (Slot* slot = replies_; slot != nullptr; slot = slot->next) {
         pieces_.push_back(iovec{slot->header.data(), slot->header_bytes});
         if (slot->data_bytes > 0) pieces_.push_back(iovec{slot->data.data(), slot->data_bytes});
-        ++replies;
+        ++sending_;
     }
-    return replies;
+    unsent_ = pieces_;
+    reply_bytes_ = 0;
 }
 
-void NbdConnection::free_sent(std::size_t replies) {
-    for (; replies > 0; --replies) {
+void NbdConnection::free_sent() {
+    for (; sending_ > 0; --sending_) {
         Slot* const slot = replies_;
         replies_ = slot->next;
-        bytes_in_flight_ -= slot->data.size();
+        bytes_in_flight_ -= slot->bytes;
         slot->data.release();
         slot->next = free_;
         free_ = slot;

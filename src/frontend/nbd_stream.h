@@ -6,6 +6,7 @@
 
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "async/task.h"
@@ -15,15 +16,18 @@
 
 namespace uc::frontend {
 
-// One sendmsg(2) through the ring. Gives the number of bytes sent, which may be short.
-class SendMessage final : public io::UringOp {
+// One sendmsg(2) or recvmsg(2): at once if the socket is ready, else through the ring. Gives the
+// number of bytes, which may be short.
+class Transfer final : public io::UringOp {
 public:
-    SendMessage(io::UringReactor& reactor, int fd, const msghdr& message)
-        : reactor_(reactor), message_(message), fd_(fd) {}
-    SendMessage(const SendMessage&) = delete;
-    SendMessage& operator=(const SendMessage&) = delete;
+    enum class Way : std::uint8_t { send, receive };
+    // `message` and what it names live until the end of the wait.
+    Transfer(io::UringReactor& reactor, Way way, int fd, msghdr& message)
+        : reactor_(reactor), message_(message), fd_(fd), way_(way) {}
+    Transfer(const Transfer&) = delete;
+    Transfer& operator=(const Transfer&) = delete;
 
-    bool await_ready() { return false; }
+    bool await_ready();
     template <class P>
     void await_suspend(std::coroutine_handle<P> self) {
         waiter_ = &self.promise();
@@ -36,15 +40,19 @@ private:
     void start();
 
     io::UringReactor& reactor_;
-    const msghdr& message_;
+    msghdr& message_;
     async::Waiter* waiter_ = nullptr;
     int fd_;
     int result_ = 0;
+    Way way_;
 };
 
 class NbdStream {
 public:
     static constexpr std::size_t kReadAhead = std::size_t{256} << 10;
+    // A payload from this size on is received where it belongs; smaller ones are cheaper to copy
+    // out of what was read ahead.
+    static constexpr std::size_t kInPlace = std::size_t{32} << 10;
 
     // Owns the socket.
     NbdStream(io::UringReactor& reactor, int fd);
@@ -64,12 +72,15 @@ public:
         return {in_.data() + begin_, bytes};
     }
     void consume(std::size_t bytes) { begin_ += bytes; }
-    // Moves the next out.size() bytes to `out`; what has not arrived yet is received in place.
-    Task<Result<void>> read(std::span<std::byte> out);
+    // Moves the next out.size() bytes to `out`. `next` is the size of what the stream goes on with.
+    Task<Result<void>> read(std::span<std::byte> out, std::size_t next);
 
     Task<Result<void>> send(std::span<const std::byte> bytes);
-    // Sends all pieces; changes the array.
-    Task<Result<void>> send_pieces(iovec* pieces, std::size_t count);
+    // Sends all pieces; changes them.
+    Task<Result<void>> send_pieces(std::span<iovec> pieces);
+    // Sends what the socket takes at once; changes the pieces, returns those that are left. An
+    // error shows at the next send_pieces().
+    std::span<iovec> send_some(std::span<iovec> pieces);
 
     // Pending and later reads find the end of the stream after what has arrived; sending goes on.
     void shut_reading();
@@ -77,6 +88,9 @@ public:
     void shut();
 
 private:
+    std::span<std::byte> room_for(std::size_t bytes);
+    void take_arrived(std::size_t bytes);
+
     io::UringReactor& reactor_;
     int fd_;
     io::Buffer in_;

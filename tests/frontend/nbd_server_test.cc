@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -202,6 +203,84 @@ TEST_F(NbdServerTest, MoreRequestsThanSlotsAreAllAnswered) {
         EXPECT_FALSE(seen[answer->cookie]);
         seen[answer->cookie] = true;
     }
+}
+
+// Payloads are copied out of what was read ahead or received in place, whole or in parts: whatever
+// the sizes and wherever the stream is cut, each byte must end up where it belongs.
+TEST_F(NbdServerTest, WritesOfAllSizesInOneStreamDoNotMix) {
+    NbdClient client(path.text());
+    ASSERT_TRUE(client.go("other"));
+    nbd::Bytes stream;
+    nbd::Bytes expected;
+    const std::uint32_t sizes[] = {512,   4096,    32768, 33280, 200704, 4096,  28672,
+                                   65536, 1 << 20, 512,   32256, 262144, 300032};
+    unsigned count = 0;
+    for (const std::uint32_t size : sizes) {
+        const nbd::Bytes data = pattern(size, 100 * ++count);
+        nbd::append(stream, nbd::RequestHeader{nbd::kRequestMagic, std::uint16_t{0},
+                                               static_cast<std::uint16_t>(Command::write),
+                                               std::uint64_t{count}, expected.size(), size});
+        stream.insert(stream.end(), data.begin(), data.end());
+        expected.insert(expected.end(), data.begin(), data.end());
+    }
+    for (const std::size_t piece : {stream.size(), std::size_t{30011}, std::size_t{777}}) {
+        server.call([this] { std::ranges::fill(server.other.bytes(), std::byte{0}); });
+        for (std::size_t at = 0; at < stream.size(); at += piece) {
+            const auto begin = stream.begin() + static_cast<std::ptrdiff_t>(at);
+            const std::size_t length = std::min(piece, stream.size() - at);
+            ASSERT_TRUE(
+                client.send(nbd::Bytes(begin, begin + static_cast<std::ptrdiff_t>(length))));
+        }
+        for (unsigned i = 0; i < count; ++i) {
+            const auto answer = client.receive_answer(0);
+            ASSERT_TRUE(answer.has_value());
+            EXPECT_EQ(answer->status, Status::ok);
+        }
+        const auto length = static_cast<std::uint32_t>(expected.size());
+        ASSERT_TRUE(client.send_request(Command::read, 1, 0, length));
+        const auto answer = client.receive_answer(length);
+        ASSERT_TRUE(answer.has_value());
+        EXPECT_TRUE(answer->data == expected);
+    }
+}
+
+// The socket takes only a part of the answers, so each way of sending has to go on where another
+// one stopped.
+TEST_F(NbdServerTest, AClientThatReadsLateGetsEveryByte) {
+    server.call([this] {
+        const nbd::Bytes data = pattern(server.other.bytes().size(), 5);
+        std::ranges::copy(data, server.other.bytes().begin());
+    });
+    for (const bool structured : {false, true}) {
+        NbdClient client(path.text());
+        ASSERT_TRUE(client.go("other", structured));
+        const std::uint32_t sizes[] = {256 << 10, 4096, 70144, 512};
+        constexpr std::uint64_t count = 100;
+        for (std::uint64_t i = 0; i < count; ++i) {
+            ASSERT_TRUE(client.send_request(Command::read, i, i * 4096, sizes[i % 4]));
+        }
+        unsigned reads = 0;
+        while (reads == 0) server.call([&] { reads = server.other.counts.reads; });
+        for (std::uint64_t i = 0; i < count; ++i) {
+            const auto answer = client.receive_answer(sizes[i % 4]);
+            ASSERT_TRUE(answer.has_value());
+            ASSERT_EQ(answer->cookie, i);  // this volume answers in order
+            const auto from = server.other.bytes().begin() + static_cast<std::ptrdiff_t>(i * 4096);
+            EXPECT_TRUE(std::equal(answer->data.begin(), answer->data.end(), from));
+        }
+    }
+}
+
+TEST_F(NbdServerTest, StopDoesNotWaitForAClientThatTakesNoAnswers) {
+    NbdClient client(path.text());
+    ASSERT_TRUE(client.go("other"));
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_TRUE(client.send_request(Command::read, 1, 0, 1 << 20));
+    }
+    unsigned reads = 0;
+    while (reads == 0) server.call([&] { reads = server.other.counts.reads; });
+    server.stop();
+    EXPECT_FALSE(NbdClient(path.text()).connected());
 }
 
 TEST_F(NbdServerTest, StopAnswersWhatItTook) {
