@@ -7,11 +7,18 @@
 #include <algorithm>
 
 #include "index/tree.h"
+#include "io/timed_wait.h"
 
 namespace uc::index {
 
 using ondisk::Key;
 using ondisk::Pos;
+
+namespace {
+constexpr std::uint64_t kMemorySlack = 256 << 10;
+constexpr int kMemoryWaits = 50;
+constexpr Duration kMemoryWait = std::chrono::milliseconds(20);
+}  // namespace
 
 // The leaf for a range that starts at `pos`: the first one whose position is greater (5.4). Null if
 // it or an interior node is not in memory; then `parent` and `missing` say where.
@@ -93,8 +100,23 @@ bool Tree::try_overlap(std::uint64_t inode, std::uint64_t from, std::uint64_t to
     return true;
 }
 
+// Leaves cannot be dropped before they are written. Whoever would have one more loaded waits for
+// the flusher, before the first, since others might be dropped meanwhile; not for ever, since the
+// flusher may itself wait for something that the caller holds.
+Task<void> Tree::wait_for_memory() {
+    const std::uint64_t most = parts_.memory_limit + parts_.memory_limit / 4 + kMemorySlack;
+    for (int i = 0; i < kMemoryWaits; ++i) {
+        if (memory_ <= most || pinned_.empty() || failed_ || group_ == nullptr) break;
+        kick_.notify();
+        co_await io::TimedWait(parts_.clock, progress_, kMemoryWait);
+    }
+}
+
 Task<Result<void>> Tree::fetch(std::uint64_t inode, std::uint64_t from, std::uint64_t to) {
     Pos missing;
+    if (!in_memory(inode, from, to, missing)) {
+        co_await wait_for_memory();
+    }
     while (!in_memory(inode, from, to, missing)) {
         CO_OK(co_await fetch_leaf(missing));
     }

@@ -174,6 +174,8 @@ Task<void> Tree::write_in_background(Node& leaf) {
     if (!written) fail_set();
     --writes_in_background_;
     --leaf.users;
+    // It can be dropped now; with a second chance it would have unwritten keys again by then.
+    if (memory_ > parts_.memory_limit) leaf.referenced = false;
     shrink();
     kick_.notify();
 }

@@ -171,6 +171,7 @@ private:
     Node* leaf_for(ondisk::Pos pos, Node*& parent, Child*& missing);
     Node* parent_of(ondisk::Pos pos, unsigned level);
     bool in_memory(std::uint64_t inode, std::uint64_t from, std::uint64_t to, ondisk::Pos& missing);
+    Task<void> wait_for_memory();
     Task<Result<void>> fetch_leaf(ondisk::Pos pos);
     bool oversized(const Node& leaf) const;
 
