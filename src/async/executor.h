@@ -7,8 +7,8 @@
 
 #include <coroutine>
 #include <cstddef>
-#include <deque>
 
+#include "async/ready_queue.h"
 #include "base/rng.h"
 
 namespace uc::async {
@@ -56,7 +56,7 @@ private:
     struct RootList;
     void unlink_root(struct PromiseBase* root);
 
-    std::deque<Waiter*> ready_;
+    ReadyQueue ready_;
     Rng* order_ = nullptr;
     struct PromiseBase* roots_ = nullptr;
     bool dropping_ = false;

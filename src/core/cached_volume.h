@@ -168,7 +168,7 @@ private:
         }
         PinnedKeys(const PinnedKeys&) = delete;
         PinnedKeys& operator=(const PinnedKeys&) = delete;
-        std::vector<ondisk::Key> keys;
+        index::Pieces keys;
 
     private:
         alloc::Allocator& allocator_;
@@ -239,7 +239,7 @@ private:
     Task<Result<void>> issue_to_backing(const WriteOp& op, bool fua);
     Task<Result<index::Overlap>> overlap(std::uint64_t from, std::uint64_t to);
     Task<Result<JournalSeq>> commit(std::uint64_t from, std::uint64_t to,
-                                    const std::vector<ondisk::Key>& keys);
+                                    std::span<const ondisk::Key> keys);
     // A write of the range is about to be answered.
     void note_unflushed(std::uint64_t from, std::uint64_t to);
     Task<Result<JournalSeq>> invalidate(std::uint64_t from, std::uint64_t to, bool keep_dirty);

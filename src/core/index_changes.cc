@@ -27,9 +27,8 @@ Task<Result<index::Overlap>> CachedVolume::overlap(std::uint64_t from, std::uint
 
 // Commits keys that lie in [from, to). More than one round only for very many keys.
 Task<Result<JournalSeq>> CachedVolume::commit(std::uint64_t from, std::uint64_t to,
-                                              const std::vector<Key>& keys) {
+                                              std::span<const Key> all) {
     JournalSeq seq = 0;
-    const std::span<const Key> all(keys);
     for (std::size_t i = 0; i < all.size(); i += kKeysPerCommit) {
         while (!services_.tree.prepared(identity_.inode, from, to)) {
             CO_OK(co_await services_.tree.prepare(identity_.inode, from, to));

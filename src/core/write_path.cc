@@ -126,7 +126,8 @@ Task<Result<void>> CachedVolume::write_dirty(WriteOp op) {
     const alloc::Stream stream = backing_ ? alloc::Stream::dirty : alloc::Stream::flash_only;
     CO_OK(co_await write_cache(op, stream, pinned));
     if (services_.options.mutations.has(Mutation::ack_before_key)) {
-        services_.executor.spawn(commit_late(op.from, op.to, pinned.keys));
+        services_.executor.spawn(
+            commit_late(op.from, op.to, {pinned.keys.begin(), pinned.keys.end()}));
         co_return Result<void>{};
     }
     CO_TRY(const JournalSeq seq, co_await commit(op.from, op.to, pinned.keys));
