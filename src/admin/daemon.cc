@@ -24,6 +24,7 @@
 #include "admin/control_client.h"
 #include "admin/control_requests.h"
 #include "admin/control_server.h"
+#include "admin/io_path_process.h"
 #include "admin/metrics_server.h"
 #include "admin/service_log.h"
 #include "admin/set_host.h"
@@ -257,6 +258,8 @@ private:
 
 int serve_command(const DaemonOptions& options) {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
+    const std::string memory_note = join_io_path();
+    if (!memory_note.empty()) log_line(Severity::info, memory_note);
     const int signals = stop_signals_fd();
     async::Executor executor;
     auto reactor = io::UringReactor::create(executor);
