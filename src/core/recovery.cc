@@ -282,11 +282,12 @@ Task<Result<void>> OpenSet::load_index(const journal::Recovered& recovered, Repo
     co_return Result<void>{};
 }
 
-// Old entries of a set with the same uuid must not be taken for ours (weakness 11.20).
+// Old entries of a set with the same uuid must not be taken for ours (weakness 11.20). Not only
+// those at the beginning of a bucket: a new entry there leads a reader to the old ones behind it.
 Task<Result<void>> OpenSet::zero_journal() {
     for (std::uint32_t i = 0; i < geometry_.njournal; ++i) {
         const std::uint64_t at = geometry_.bucket_start(geometry_.first_bucket + i);
-        CO_OK(co_await cache_.write_zeroes(at, geometry_.block_sectors));
+        CO_OK(co_await cache_.write_zeroes(at, geometry_.bucket_sectors));
     }
     co_return Result<void>{};
 }
