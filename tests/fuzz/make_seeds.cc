@@ -95,7 +95,11 @@ int main(int argc, char** argv) {
         return 1;
     }
     uc::SeedWriter seeds(argv[1]);
+    std::uint8_t number = 0;
     for (const std::string& set : uc::golden::set_names()) {
+        // Of the whole sets: the set as it is.
+        const std::byte unchanged{number++};
+        seeds.write("image", {&unchanged, 1});
         for (const auto& path : uc::golden::images_of(set)) {
             uc::golden::Image image(path);
             if (image.is_open()) uc::write_image(image, seeds);
