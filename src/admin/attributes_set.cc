@@ -238,7 +238,7 @@ const Attribute kCache[] = {
     fact("nbuckets", Scope::cache, Format::decimal, "", "buckets of the cache device",
          [](const Target& t) { return number(t.set->superblock().nbuckets_or_offset); }),
     fact("discard", Scope::cache, Format::decimal, "",
-         "the superblock's flag; freed buckets are never discarded here",
+         "the superblock's flag; 1: freed buckets are discarded",
          [](const Target& t) { return number(t.set->superblock().discard() ? 1 : 0); }),
     fact("io_errors", Scope::cache, Format::decimal, "", "I/O errors of the cache device",
          [](const Target& t) { return number(stats(t).cache_io_errors); }),
