@@ -68,7 +68,10 @@ void MemDevice::zero(std::uint64_t sector, std::uint64_t sectors) {
     }
     std::memset(memory_ + begin, 0, first_page - begin);
     std::memset(memory_ + last_page, 0, end - last_page);
-    CHECK(::madvise(memory_ + first_page, last_page - first_page, MADV_DONTNEED) == 0);
+    // Locked pages stay.
+    if (::madvise(memory_ + first_page, last_page - first_page, MADV_DONTNEED) != 0) {
+        std::memset(memory_ + first_page, 0, last_page - first_page);
+    }
 }
 
 }  // namespace uc::io
