@@ -12,36 +12,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "io/device_holder.h"
 
 namespace uc::admin {
 
-namespace fs = std::filesystem;
-
 namespace {
-
-std::string first_line(const fs::path& path) {
-    std::ifstream file(path);
-    std::string line;
-    std::getline(file, line);
-    return line;
-}
-
-std::string loop_device_of(const std::string& path) {
-    std::error_code error;
-    const std::string wanted = fs::canonical(path, error).string();
-    if (error) return {};
-    for (const fs::directory_entry& entry : fs::directory_iterator("/sys/block", error)) {
-        const std::string name = entry.path().filename().string();
-        if (name.rfind("loop", 0) != 0) continue;
-        if (first_line(entry.path() / "loop" / "backing_file") == wanted) return "/dev/" + name;
-    }
-    return {};
-}
 
 Result<std::uint64_t> size_of(int fd, const struct stat& info) {
     if (S_ISREG(info.st_mode)) return static_cast<std::uint64_t>(info.st_size);
@@ -58,7 +35,7 @@ std::string holder_of(const std::string& path) {
     struct stat info {};
     if (stat(path.c_str(), &info) != 0) return {};
     if (S_ISBLK(info.st_mode)) return io::describe_block_holder(info.st_rdev);
-    const std::string loop = loop_device_of(path);
+    const std::string loop = io::loop_device_on(path);
     return loop.empty() ? std::string() : "used by the loop device " + loop;
 }
 
@@ -81,17 +58,33 @@ Result<BlockFile> BlockFile::open(const std::string& path, Access access, std::s
         *holder = io::describe_file_locker(info.st_dev, info.st_ino);
         return fail(Errc::busy, "locked", EBUSY);
     }
+    if (block && !file.lock_file_behind(info.st_rdev)) {
+        *holder = "the file behind it is in use by another process";
+        return fail(Errc::busy, "locked", EBUSY);
+    }
     *holder = block ? std::string() : holder_of(path);
     if (!holder->empty()) return fail(Errc::busy, "in use", EBUSY);
     return file;
 }
 
+// As io/file_open.cc does it, for the same reason.
+bool BlockFile::lock_file_behind(dev_t device) {
+    const std::string path = io::file_behind(device);
+    if (path.empty()) return true;
+    behind_ = io::Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    return behind_.get() < 0 || flock(behind_.get(), LOCK_SH | LOCK_NB) == 0;
+}
+
 BlockFile::BlockFile(BlockFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), size_(other.size_) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      path_(std::move(other.path_)),
+      behind_(std::move(other.behind_)),
+      size_(other.size_) {}
 
 BlockFile& BlockFile::operator=(BlockFile&& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(path_, other.path_);
+    std::swap(behind_, other.behind_);
     std::swap(size_, other.size_);
     return *this;
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "io/file_open.h"
 
 namespace uc::admin {
 
@@ -39,8 +40,11 @@ public:
 
 private:
     BlockFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+    bool lock_file_behind(dev_t device);
+
     int fd_ = -1;
     std::string path_;
+    io::Descriptor behind_;  // of a loop device: the file, locked
     std::uint64_t size_ = 0;
 };
 

@@ -111,4 +111,23 @@ std::string describe_file_locker(dev_t file_system, ino_t inode) {
     return "locked by another process";
 }
 
+std::string loop_device_on(const std::string& path) {
+    std::error_code error;
+    const std::string wanted = fs::canonical(path, error).string();
+    if (error) return {};
+    for (const fs::path& device : entries("/sys/block")) {
+        if (first_line(device / "loop/backing_file") == wanted) {
+            return "/dev/" + device.filename().string();
+        }
+    }
+    return {};
+}
+
+std::string file_behind(dev_t device) {
+    const fs::path self =
+        fs::path("/sys/dev/block") / fmt::format("{}:{}", major(device), minor(device));
+    const std::string own = first_line(self / "loop/backing_file");
+    return own.empty() ? first_line(self / "../loop/backing_file") : own;
+}
+
 }  // namespace uc::io

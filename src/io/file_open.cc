@@ -55,6 +55,7 @@ private:
     tl::unexpected<Error> refuse_errno(int sys);
     Result<void> check_kind();
     Result<void> open_descriptor();
+    Result<void> lock_file_behind();
     Result<void> lock();
     Result<void> measure_block_device();
     Result<void> measure_file();
@@ -127,8 +128,24 @@ Result<void> Opening::open_descriptor() {
     return {};
 }
 
+// A file and a loop device on it are one device, but neither's lock knows of the other. So a loop
+// device also takes the file's lock: shared, for its partitions may be several devices.
+Result<void> Opening::lock_file_behind() {
+    const std::string file = file_behind(status_.st_rdev);
+    if (file.empty()) return {};
+    opened_.behind = Descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    if (opened_.behind.get() < 0) return {};  // it is not where it was: nobody else can open it
+    if (::flock(opened_.behind.get(), LOCK_SH | LOCK_NB) == 0) return {};
+    return refuse(Errc::busy, "file in use", EWOULDBLOCK,
+                  fmt::format("the file behind it, {}, is in use by another process", file));
+}
+
 Result<void> Opening::lock() {
-    if (is_block() || !options_.exclusive) return {};
+    if (!options_.exclusive) return {};
+    if (is_block()) return lock_file_behind();
+    if (const std::string loop = loop_device_on(path_); !loop.empty()) {
+        return refuse(Errc::busy, "file in use", EBUSY, "in use by the loop device " + loop);
+    }
     const int operation = options_.read_only ? LOCK_SH : LOCK_EX;
     if (::flock(fd(), operation | LOCK_NB) == 0) return {};
     if (errno != EWOULDBLOCK) return refuse_errno(errno);

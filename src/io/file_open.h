@@ -38,6 +38,7 @@ private:
 
 struct OpenedFile {
     Descriptor fd;
+    Descriptor behind;  // of a loop device: the file, locked
     std::uint64_t size_sectors = 0;
     std::uint32_t logical_block_sectors = 1;
     std::uint32_t atomic_sectors = 1;

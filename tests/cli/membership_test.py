@@ -3,6 +3,7 @@
 import os
 import unittest
 
+import support
 from served import MIB, DaemonTest
 from support import ubcache
 
@@ -99,6 +100,31 @@ class Membership(DaemonTest):
                                    "nothing to give up")
         self.start("--attach", cache="new")
         self.assertEqual(self.volume()["state"], "clean")
+
+    @unittest.skipUnless(os.geteuid() == 0 and support.real("losetup") and
+                         os.path.exists("/dev/loop-control"), "needs loop devices")
+    def test_file_and_its_loop_device_are_one_device(self):
+        def loop(name):
+            made = support.run("losetup", "-f", "--show", name, cwd=self.dir)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            device = made.stdout.decode().strip()
+            self.addCleanup(support.run, "losetup", "-d", device)
+            return device
+
+        other = ("serve", "--control", self.path("other.sock"), "--nbd", "unix:other.nbd")
+        self.start()
+        ssd, disk = loop("ssd"), loop("disk")
+        self.assert_one_line_error(ubcache(*other, "--cache", ssd, "--backing", disk, cwd=self.dir),
+                                   "the file behind it")
+        self.assert_one_line_error(ubcache("make", "-C", ssd, "--force", "--wipe-bcache", cwd=self.dir),
+                                   "the file behind it")
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        refused = ubcache(*other, "--cache", "ssd", "--backing", "disk", cwd=self.dir)
+        self.assert_one_line_error(refused, "ssd: in use by the loop device " + ssd)
+        self.start(cache=ssd, backing=(disk,))
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
 
 
 if __name__ == "__main__":
