@@ -19,6 +19,7 @@
 #include <liburing.h>
 #include <linux/falloc.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -36,6 +37,7 @@ constexpr std::size_t kMaxTransferBytes = std::size_t{1}
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // bounced, or zeroes
 constexpr std::size_t kKeptBounceBytes = std::size_t{64} << 10;
 constexpr int kMaxRetries = 16;
+constexpr Error kCutOff{Errc::gone, 0, "the file is shorter than when it was opened"};
 // BLOCK_URING_CMD_DISCARD of newer kernel headers.
 constexpr unsigned kBlockDiscardCommand = _IO(0x12, 0);
 
@@ -127,6 +129,8 @@ bool FileDevice::submit(IoRequest* request) {
 }
 
 bool FileDevice::check(IoRequest& request) const {
+    if (cut_off_) request.fail(kCutOff);
+    if (!request.ok) return false;
     if (request.kind == IoKind::flush) return true;
     if (request.sector > file_.size_sectors ||
         request.sectors > file_.size_sectors - request.sector) {
@@ -321,8 +325,19 @@ void FileDevice::transfer_done(Op& op) {
     }
 }
 
+// Somebody has cut the file off. A read behind its end says so; but writes make it grow again, and
+// then what was cut off reads as zeroes: so nothing in it can be believed any more.
+bool FileDevice::was_cut_off() {
+    struct stat status {};
+    if (file_.block || cut_off_ || ::fstat(file_.fd.get(), &status) != 0) return cut_off_;
+    cut_off_ = static_cast<std::uint64_t>(status.st_size) / kSectorBytes < file_.size_sectors;
+    return cut_off_;
+}
+
 void FileDevice::finish(Op& op) {
     IoRequest* const request = op.request;
+    const bool promises = request->kind == IoKind::flush || request->fua;
+    if (promises && request->ok && was_cut_off()) request->fail(kCutOff);
     if (op.bounce.size() > kKeptBounceBytes) op.bounce = Buffer();
     op.next_free = std::exchange(free_ops_, &op);
     --in_flight_;

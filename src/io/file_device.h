@@ -59,6 +59,7 @@ private:
     void failed(Op& op, int sys);
     void transferred(Op& op, std::size_t bytes);
     void transfer_done(Op& op);
+    bool was_cut_off();
     void finish(Op& op);
 
     UringReactor& reactor_;
@@ -66,6 +67,7 @@ private:
     OpenedFile file_;
     int slot_;
     bool read_only_;
+    bool cut_off_ = false;
     bool discard_command_;
     bool dsync_writes_ = true;  // RWF_DSYNC is understood, as far as we know
     bool zero_range_ = true;    // likewise FALLOC_FL_ZERO_RANGE

@@ -136,6 +136,25 @@ TEST_F(FileDeviceTest, ReportsAFileThatShrank) {
     EXPECT_TRUE(read(*device, 0, page.span()).has_value());
 }
 
+TEST_F(FileDeviceTest, PromisesNothingOnceTheFileWasCutOff) {
+    const auto device = open(file_.path());
+    ASSERT_NE(device, nullptr);
+    EXPECT_TRUE(perform(*device, request(IoKind::flush, 0, 0)).has_value());
+    ASSERT_EQ(::truncate(file_.path().c_str(), 0), 0);
+    EXPECT_TRUE(write_pattern(*device, 64, 4096, 6)) << "the file grows, up to here";
+    Buffer page = Buffer::zeroed(4096);
+    EXPECT_EQ(perform(*device, request(IoKind::flush, 0, 0)).error().code, Errc::gone);
+    EXPECT_EQ(read(*device, 8, page.span()).error().code, Errc::gone) << "a hole by now";
+}
+
+TEST_F(FileDeviceTest, DurableWriteNoticesThatTheFileWasCutOff) {
+    const auto device = open(file_.path());
+    ASSERT_NE(device, nullptr);
+    ASSERT_EQ(::truncate(file_.path().c_str(), 0), 0);
+    Buffer page = Buffer::zeroed(4096);
+    EXPECT_EQ(write(*device, 0, page.span(), true).error().code, Errc::gone);
+}
+
 TEST_F(FileDeviceTest, ReadOnlyDevicesReadAndRefuseWrites) {
     { EXPECT_TRUE(write_pattern(*open(file_.path()), 0, 4096, 6)); }
     OpenOptions options;

@@ -4,7 +4,7 @@ import os
 import unittest
 
 import support
-from served import MIB, DaemonTest
+from served import MIB, DaemonTest, qemu_io
 from support import ubcache
 
 
@@ -125,6 +125,19 @@ class Membership(DaemonTest):
         self.start(cache=ssd, backing=(disk,))
         self.ask("stop")
         self.assertEqual(self.ended(), 0)
+
+    @unittest.skipUnless(support.real("qemu-io"), "qemu-io is not installed")
+    def test_cache_image_that_is_cut_off_never_gives_zeroes_for_dirty_data(self):
+        self.start("--nbd", "unix:nbd.sock", "--set-option", "writeback_running=0",
+                   "--set-option", "cache_grace=0")
+        uri = self.volume()["nbd"]
+        qemu_io(uri, "write -P 7 0 512k", "flush")
+        os.truncate(self.path("ssd"), 0)
+        with self.assertRaises(AssertionError):
+            qemu_io(uri, "write -P 9 30M 64k", "flush")  # makes the image grow again
+        read = support.run("qemu-io", "-f", "raw", "-c", "read -P 7 0 512k", uri)
+        self.assertIn(b"read failed", read.stdout + read.stderr)
+        self.assertIn("out of reach", self.status()["set"]["failure"])
 
 
 if __name__ == "__main__":
