@@ -38,7 +38,7 @@ Task<Result<void>> attach(Target t, Value value) {
     std::string digits = value.text;
     std::erase_if(digits, [](char c) { return c == '-' || c == ':' || c == ' ' || c == '\n'; });
     if (digits.size() != 32) co_return fail(Errc::invalid, "not a uuid");
-    for (const std::size_t at : {8u, 13u, 18u, 23u}) digits.insert(at, "-");
+    for (const std::size_t at : {8u, 13u, 18u, 23u}) digits.insert(at, 1, '-');
     const std::optional<ondisk::Uuid> uuid = ondisk::Uuid::parse(digits);
     if (!uuid) co_return fail(Errc::invalid, "not a uuid");
     co_return co_await t.host->attach(t.volume, *uuid);
