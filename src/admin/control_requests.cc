@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace uc::admin {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::uint64_t kLargestVolume = std::numeric_limits<std::int64_t>::max();
 
 // Labels come from disks and need not be UTF-8.
 std::string one_line(const json& value) {
@@ -274,6 +277,9 @@ ControlRequests::Answer ControlRequests::create_volume(const json& request) {
     const std::uint64_t bytes = sound ? size->get<std::uint64_t>() : 0;
     if (bytes < kSectorBytes) {
         co_return tl::unexpected(std::string("the size must be 512 bytes or more"));
+    }
+    if (bytes > kLargestVolume) {
+        co_return tl::unexpected(std::string("the size must be below 8 EiB, as for any file"));
     }
     const std::string label = text_member(request, "label");
     CO_OK(check_label(label));

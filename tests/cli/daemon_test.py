@@ -125,6 +125,8 @@ class Serving(DaemonTest):
         self.start()
         self.assertEqual(self.ask("create-volume", "0", code=1),
                          "ubcache create-volume: the size must be 512 bytes or more\n")
+        for size in ("8E", "18446744073709551615"):
+            self.assertIn("must be below 8 EiB", self.ask("create-volume", size, code=1))
         line = self.ask("create-volume", "8M", "--label", "scratch")
         self.assertIn("scratch: 8 MiB", line)
         self.assertIn("cannot be detached", self.ask("detach", "scratch", code=1))
