@@ -35,6 +35,14 @@ const Place& draw_place(const std::vector<Place>& places, Rng& rng) {
     return *of_kind[rng.below(of_kind.size())];
 }
 
+// A set carries neither its place in the node nor its turn (spec 5.2): one that lies, whole, where
+// another set of the same node was is as good as the right one to every reader of the format.
+bool passes_for(const Place& other, const Place& place, const ondisk::Geometry& geometry) {
+    return place.kind == Place::Kind::node && other.kind == Place::Kind::node &&
+           geometry.bucket_of(other.sector) == geometry.bucket_of(place.sector) &&
+           other.bytes <= kSectorBytes;
+}
+
 }  // namespace
 
 std::optional<Damage> damage(SimDisk& cache, Rng& rng, bool appended) {
@@ -62,6 +70,7 @@ std::optional<Damage> damage(SimDisk& cache, Rng& rng, bool appended) {
             break;
         case 2: {
             const Place& other = checker.places()[rng.below(checker.places().size())];
+            if (passes_for(other, place, checker.geometry())) return std::nullopt;
             std::vector<std::byte> foreign(kSectorBytes);
             cache.peek(other.sector, foreign);
             std::ranges::copy(std::span(foreign).first(part.size()), part.begin());
