@@ -69,7 +69,8 @@ namespace uc {
     X(older_copy_taken, 38, "an older copy of the cache device is taken back")                   \
     X(loss_not_told, 39, "flush after an outage hides that writes are lost")                     \
     X(lost_range_readable, 39, "old data read where a lost write was")                           \
-    X(backing_loss_not_told, 39, "flush hides what a backing device lost while away")
+    X(backing_loss_not_told, 39, "flush hides what a backing device lost while away")            \
+    X(failed_flush_of_another, 9, "a flush that failed for somebody else is not counted")
 
 enum class Mutation : std::uint8_t {
     none,

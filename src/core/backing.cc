@@ -141,6 +141,9 @@ Task<Result<void>> Backing::flush() {
         flushing_.clear();
     } else {
         losses_ += user;
+        // Whoever asked may try again and never tell: the next failure counts for the users, too.
+        user_since_flush_ |= user;
+        failures_ += !mutations_.has(Mutation::failed_flush_of_another);
         for (const std::uint64_t chunk : flushing_) doubtful_.insert(chunk);
     }
     co_return flushed;

@@ -39,6 +39,7 @@ CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::Bloc
         .mutations = services_.options.mutations,
         .flush_keys = [this] { return flush_keys(); },
         .flush_backing = [this] { return flush_backing(); },
+        .flush_failures = [this] { return backing_->flush_failures(); },
         .wrote_backing = [this](std::uint64_t from,
                                 std::uint64_t to) { backing_->wrote(from, to); },
         .failed =

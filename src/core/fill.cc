@@ -130,7 +130,7 @@ Task<Result<void>> Fills::insert_gaps(Fill& fill, Key key) {
     while (!tree.prepared(inode_, key.start(), key.end())) {
         CO_OK(co_await tree.prepare(inode_, key.start(), key.end()));
     }
-    if (fill.cancelled) {
+    if (fill.cancelled || backing_.doubtful(fill.from, fill.to)) {
         ++stats_.cache_miss_collisions;
         co_return Result<void>{};
     }

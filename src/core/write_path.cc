@@ -201,10 +201,14 @@ Task<Result<void>> CachedVolume::write_backing(WriteOp op, bool cache_it) {
 
 // Until the last step the dirty extent is the truth, whatever the backing device has.
 Task<Result<void>> CachedVolume::replace_dirty(WriteOp op) {
-    CO_OK(co_await issue_to_backing(op, false));
-    if (!services_.options.mutations.has(Mutation::dirty_replaced_before_flush)) {
+    // A flush that failed for somebody else meanwhile may have dropped what was written: once more.
+    std::uint64_t failures = 0;
+    do {
+        failures = backing_->flush_failures();
+        CO_OK(co_await issue_to_backing(op, false));
+        if (services_.options.mutations.has(Mutation::dirty_replaced_before_flush)) break;
         CO_OK(co_await flush_backing());
-    }
+    } while (backing_->flush_failures() != failures);
     CO_TRY(const JournalSeq seq, co_await invalidate(op.from, op.to, false));
     if (op.flags.fua) {
         CO_OK(co_await services_.journal.flush(seq));

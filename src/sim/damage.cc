@@ -45,12 +45,12 @@ bool passes_for(const Place& other, const Place& place, const ondisk::Geometry& 
 
 }  // namespace
 
-std::optional<Damage> damage(SimDisk& cache, Rng& rng, bool appended) {
+std::optional<Damage> damage(SimDisk& cache, Rng& rng) {
     const DiskBytes bytes(cache);
     const DiskChecker checker(bytes);
     if (checker.places().empty()) return std::nullopt;
     const Place& place = draw_place(checker.places(), rng);
-    if (place.bytes <= place.spared || (place.spared != 0 && !appended)) return std::nullopt;
+    if (place.bytes <= place.spared) return std::nullopt;
     const std::uint64_t at = place.spared + rng.below(place.bytes - place.spared);
     Damage done;
     done.sector = place.sector + at / kSectorBytes;

@@ -20,8 +20,7 @@ struct Damage {
 };
 
 // Nothing if there is nothing to damage.
-// `appended`: also in the last set that was appended to a node.
-std::optional<Damage> damage(SimDisk& cache, Rng& rng, bool appended);
+std::optional<Damage> damage(SimDisk& cache, Rng& rng);
 void undo(const Damage& damage, SimDisk& cache);
 
 // Moves the generations of all buckets that nothing names close to the wrap, as after a long life.

@@ -23,7 +23,6 @@ void each_switch(Limits& limits, Function function) {
     function("faults", limits.faults);
     function("administration", limits.administration);
     function("discards", limits.discards);
-    function("open_findings", limits.open_findings);
 }
 
 bool set(Limits& limits, std::string_view name, std::uint64_t value) {
@@ -53,7 +52,7 @@ std::string Limits::text() const {
         if (value != (name == "salt" ? 0 : kNone)) add(name, value);
     });
     each_switch(copy, [&](std::string_view name, bool on) {
-        if (on != (name != "open_findings")) add(name, on ? 1 : 0);
+        if (!on) add(name, 0);
     });
     return text;
 }

@@ -176,7 +176,7 @@ void Machine::trace_request(const io::IoRequest& request) {
     const std::uint64_t offset = traced_.target->data_offset();
     const char* const names[] = {"read", "write", "flush", "discard", "write_zeroes"};
     const std::string what = std::string("  disk: ") + names[static_cast<int>(request.kind)] +
-                             (request.fua ? " fua" : "");
+                             (request.fua ? " fua" : "") + (request.ok ? "" : " failed");
     const bool whole = request.kind == io::IoKind::flush;
     trace_op(*traced_.target, what, request.sector - (whole ? 0 : offset), request.sectors);
 }

@@ -20,7 +20,7 @@ void Mishaps::add_fault() {
     fault.sector = rng_.below(disk.size_sectors() - fault.sectors);
     fault.times = rng_.percent(80) ? 1 + static_cast<std::uint32_t>(rng_.below(5)) : 0;
     const std::uint64_t kind = rng_.below(100);
-    if (kind < 20 && machine_.limits().open_findings) {
+    if (kind < 20) {
         fault.flushes = true;
         fault.times = 1 + static_cast<std::uint32_t>(rng_.below(3));
     } else if (kind < 40) {
@@ -172,7 +172,7 @@ Task<void> Mishaps::backing_outage(Target& target) {
     machine_.unplug(disk, for_good);
     const Duration absence = seconds(rng_.percent(50) ? 2 : 60);
     co_await sleep_up_to(absence);
-    if (for_good && machine_.limits().open_findings && rng_.percent(70)) {
+    if (for_good && rng_.percent(70)) {
         machine_.seen.add(Seen::backing_losses);
         disk.lose_cache();
         target.model.backing_lost();

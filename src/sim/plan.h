@@ -57,9 +57,6 @@ struct Limits {
     bool faults = true;             // errors, outages, damage, storms
     bool administration = true;
     bool discards = true;  // and zeroes
-    // Kinds of faults that still find what is not understood: flushes that drop data, backing
-    // devices that lose unflushed data while away, damage to the set appended last.
-    bool open_findings = false;
     std::uint64_t salt = 0;  // other chances under the same plan
 
     bool operator==(const Limits&) const = default;

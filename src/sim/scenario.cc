@@ -132,8 +132,7 @@ Ended Scenario::open() {
 // Wrong bytes must be noticed. A set that is refused keeps every byte (I27), so that what was wrong
 // can be put right.
 Ended Scenario::open_damaged() {
-    const std::optional<Damage> damaged =
-        damage(machine_.cache(), rng_, machine_.limits().open_findings);
+    const std::optional<Damage> damaged = damage(machine_.cache(), rng_);
     if (!damaged) return Ended::done;
     machine_.log("  damaged: " + damaged->what);
     machine_.world().forget_crash();

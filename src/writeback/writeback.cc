@@ -128,6 +128,7 @@ Task<Result<std::uint64_t>> Writeback::batch(std::uint64_t max_sectors) {
     co_await one_batch_.lock();
     const async::Mutex::Guard guard(one_batch_);
     spoiled_.clear();
+    const std::uint64_t failures = parts_.flush_failures();
     std::vector<Run> runs;
     CO_OK(co_await choose(max_sectors, runs));
     async::Semaphore slots(kInFlight);
@@ -145,6 +146,10 @@ Task<Result<std::uint64_t>> Writeback::batch(std::uint64_t max_sectors) {
     if (sectors == 0) co_return std::uint64_t{0};
     if (!parts_.mutations.has(Mutation::clear_dirty_before_flush)) {
         CO_OK(co_await parts_.flush_backing());
+        // A device that fails one flush may drop what it held and let the next one succeed.
+        if (parts_.flush_failures() != failures) {
+            co_return fail(Errc::io, "a flush of the backing device failed meanwhile");
+        }
     }
     CO_OK(co_await mark_clean(runs));
     counters_.sectors += sectors;

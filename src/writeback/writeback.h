@@ -58,6 +58,8 @@ struct Parts {
     std::function<Task<Result<void>>()> flush_keys;
     // Flushes the backing device and accounts for it.
     std::function<Task<Result<void>>()> flush_backing;
+    // How many flushes of it have failed, whoever asked for them.
+    std::function<std::uint64_t()> flush_failures;
     // Tells that sectors were written to backing and are not flushed yet.
     std::function<void(std::uint64_t from, std::uint64_t to)> wrote_backing;
     // A batch has failed.

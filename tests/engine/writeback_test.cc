@@ -182,12 +182,13 @@ TEST_F(WritebackTest, FailedWriteToBackingDuringABatchKeepsTheExtentDirty) {
     make_dirty(volume, 300);
     volume.options().writeback_percent = 0;  // all in one batch
     std::uint64_t copied = 0;
-    bool zeroed = false;
     backing->watch = [&](const io::IoRequest& request) {
         copied += request.kind == io::IoKind::write;
-        zeroed |= request.kind == io::IoKind::write_zeroes;
-        // The batch's own flush comes later.
-        backing->fail_writes = zeroed && request.kind == io::IoKind::flush;
+        backing->fail_writes = request.kind == io::IoKind::write_zeroes;
+        if (!backing->fail_writes) return;
+        // It has done its work and fails all the same.
+        const std::vector<std::byte> zeroes(request.sectors * kSectorBytes);
+        backing->disk.poke(request.sector, zeroes);
     };
     set_running(volume, true);
     ASSERT_TRUE(world.wait_until([&] { return copied >= 60; }, hours(1)));
@@ -204,6 +205,30 @@ TEST_F(WritebackTest, FailedWriteToBackingDuringABatchKeepsTheExtentDirty) {
     EXPECT_EQ(volume.dirty_sectors(), 8u);
     ASSERT_TRUE(world.run(volume.write_back_all()));
     EXPECT_TRUE(world.on_backing(*backing, 0, 8, 1, true));
+}
+
+// A device that has failed a flush may drop what it held and let the next flush succeed.
+TEST_F(WritebackTest, FlushThatFailedForAUserDuringABatchKeepsTheBatchDirty) {
+    SetVolume& volume = start();
+    make_dirty(volume, 300);
+    volume.options().writeback_percent = 0;  // all in one batch
+    std::uint64_t copied = 0;
+    backing->watch = [&](const io::IoRequest& request) {
+        copied += request.kind == io::IoKind::write;
+    };
+    set_running(volume, true);
+    ASSERT_TRUE(world.wait_until([&] { return copied >= 60; }, hours(1)));
+    set_running(volume, false);
+    backing->fail_writes = true;
+    (void)world.run(volume.flush());
+    ASSERT_LT(copied, 300u) << "the batch is still under way";
+    const std::uint64_t flushes = backing->flushes;
+    backing->heal();
+    ASSERT_TRUE(world.wait_until([&] { return backing->flushes > flushes; }, hours(1)));
+    ASSERT_TRUE(world.run(volume.flush()));
+    EXPECT_EQ(volume.dirty_sectors(), 300u * 8) << "no extent of the batch was marked clean";
+    ASSERT_TRUE(world.run(volume.write_back_all()));
+    EXPECT_EQ(volume.dirty_sectors(), 0u);
 }
 
 TEST_F(WritebackTest, DirtyDataSurviveARestart) {

@@ -64,16 +64,18 @@ constexpr Known kKnown[] = {
     {Mutation::older_copy_taken, 1},
     {Mutation::loss_not_told, 1},
     {Mutation::lost_range_readable, 1},
+    {Mutation::backing_loss_not_told, 143},
+    {Mutation::failed_flush_of_another, 198},
 };
 
 // Noticed by one seed in hundreds.
 constexpr Mutation kRare[] = {
-    Mutation::accept_journal_gap,       Mutation::backing_loss_not_told,
-    Mutation::clean_state_early,        Mutation::discard_before_table,
-    Mutation::flush_error_forgotten,    Mutation::old_table_freed_early,
-    Mutation::open_without_cache_flush, Mutation::read_without_gen_check,
-    Mutation::slot_reused_early,        Mutation::split_forgets_pin,
-    Mutation::table_after_reuse,        Mutation::backing_before_dirty_key,
+    Mutation::accept_journal_gap,       Mutation::clean_state_early,
+    Mutation::discard_before_table,     Mutation::flush_error_forgotten,
+    Mutation::old_table_freed_early,    Mutation::open_without_cache_flush,
+    Mutation::read_without_gen_check,   Mutation::slot_reused_early,
+    Mutation::split_forgets_pin,        Mutation::table_after_reuse,
+    Mutation::backing_before_dirty_key,
 };
 
 std::string name_of(Mutation mutation) {
