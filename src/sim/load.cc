@@ -117,8 +117,10 @@ void judge(Machine& machine, Target& target, const Outcome& outcome, const Resul
         machine.seen.add(outcome.sectors == 0 ? Seen::losses_told : Seen::lost_reads);
     }
     if (machine.tolerant() || outcome.lenient) return;
+    if (outcome.sectors == 0 && outcome.begun < target.told) return;
     if (outcome.sectors == 0 && target.untold > 0) {
         --target.untold;
+        target.told = target.model.now();
         return;
     }
     const bool lost = result.error().code == Errc::data_lost;
@@ -183,9 +185,9 @@ Task<void> Load::discard(Target& target, Op op) {
 }
 
 Task<void> Load::flush(Target& target) {
-    const Outcome outcome{"flush", 0, 0, machine_.tolerant()};
     machine_.seen.add(Seen::flushes);
     const Stamp begun = target.model.begin_flush();
+    const Outcome outcome{"flush", 0, 0, machine_.tolerant(), begun};
     Result<void> result = co_await target.volume->flush();
     machine_.trace_op(target, result ? "flush done" : "flush failed", 0, 0);
     const auto problem = target.model.end_flush(begun, result.has_value());

@@ -55,6 +55,7 @@ struct Outcome {
     std::uint64_t sector = 0;
     std::uint64_t sectors = 0;  // 0: a flush
     bool lenient = false;
+    Stamp begun = 0;  // of a flush
 };
 void judge(Machine& machine, Target& target, const Outcome& outcome, const Result<void>& result);
 

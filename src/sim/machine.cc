@@ -290,6 +290,7 @@ void Machine::close() {
     for (Target& target : targets_) {
         target.volume = nullptr;
         target.untold = 0;
+        target.told = 0;
         target.model.restart();
         if (forgotten) target.model.crash(CrashKind::process_death);
     }

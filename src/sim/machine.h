@@ -36,6 +36,7 @@ struct Target {
     bool created = false;               // flash-only: create_flash_volume() returned
     // Flushes that may fail to tell that writes before an outage or an error are lost.
     unsigned untold = 0;
+    Stamp told = 0;  // when one failed last: those under way then may fail with it
     std::uint64_t data_offset() const { return plan.flash_only ? 0 : plan.data_offset; }
 };
 

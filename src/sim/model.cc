@@ -106,8 +106,9 @@ void VolumeModel::end_one(History& history, const Write& write, Stamp now, bool 
     for (Version& version : history) {
         if (version.acked >= mine->submitted || version.id == write.id) continue;
         version.replaced = std::min(version.replaced, now);
-        version.replaced_acked = std::min(version.replaced_acked, now);
-        version.untold = false;
+        // What came between may never have become durable.
+        const bool untold = std::exchange(version.untold, false);
+        version.replaced_acked = untold ? now : std::min(version.replaced_acked, now);
         if (write.fua) version.gone = true;
     }
 }
@@ -207,7 +208,20 @@ void VolumeModel::backing_lost() {
     }
 }
 
+void VolumeModel::forgive() {
+    for (const std::uint64_t s : exposed_) {
+        for (Version& version : histories_[s]) {
+            version.untold |= version.hidden != kNever;
+            version.hidden = kNever;
+        }
+    }
+    exposed_.clear();
+    owed_.reset();
+}
+
+// The users end with the process that could have told them what went with a device.
 void VolumeModel::restart() {
+    forgive();
     for (const std::uint64_t s : suspects_) {
         for (Version& version : histories_[s]) {
             if (may_return(version)) version.replaced = kNever;

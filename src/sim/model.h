@@ -45,6 +45,7 @@ public:
     // `ok` false: nobody knows whether, or how far, it took effect.
     void end_write(const Write& write, bool ok);
 
+    Stamp now() const { return now_; }
     Stamp begin_flush();
     // The text of a contradiction, or nothing.
     std::optional<std::string> end_flush(Stamp begun, bool ok);
@@ -100,6 +101,8 @@ private:
     };
     using History = std::vector<Version>;
 
+    // Whatever was lost so far is nobody's concern any more; what it may have brought back stays.
+    void forgive();
     Write begin(std::uint64_t sector, std::uint64_t sectors, std::uint64_t value, bool fua);
     static void end_one(History& history, const Write& write, Stamp now, bool ok);
     std::optional<std::string> judge(Stamp begun, std::uint64_t sector, std::uint64_t value);
