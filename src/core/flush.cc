@@ -69,8 +69,9 @@ Task<Result<void>> CachedVolume::flush() {
     const bool lost = losses != losses_before || losses != told_losses_;
     told_losses_ = losses;
     if (lost && !services_.options.mutations.has(Mutation::flush_error_forgotten)) {
-        CO_OK(backing);
-        co_return fail(Errc::data_lost, "an earlier flush of the backing device failed");
+        const char* const why = "an earlier flush of the backing device failed";
+        co_return fail(Errc::data_lost, backing ? why : backing.error().what,
+                       backing ? 0 : backing.error().sys);
     }
     co_return Result<void>{};
 }

@@ -46,10 +46,16 @@ Task<Result<void>> SteadyVolume::persist(Kind kind, std::uint64_t from, std::uin
         const Result<void> done = co_await start(*now_);
         if (done) co_return judge(kind, from, to);
         if (!may_pass(done.error())) co_return done;
+        // The volume holds it to be told now. Until it is, no other flush may say that all is well,
+        // nor this one when it is tried again.
+        const bool tells = kind == Kind::flush && done.error().code == Errc::data_lost;
+        tell_loss_ |= tells;
         const bool other_set = co_await set_.wait_for_cache(round);
         if (other_set) continue;
         const bool returned = co_await set_.wait_for_backing(*this);
-        if (!returned) co_return done;
+        if (returned) continue;
+        if (tells) tell_loss_ = false;
+        co_return done;
     }
 }
 
