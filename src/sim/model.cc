@@ -172,7 +172,8 @@ void VolumeModel::vouch(bool durable) {
     exposed_.clear();
     for (History& history : histories_) {
         for (Version& version : history) {
-            if (version.replaced_acked != kNever && may_return(version)) version.untold = true;
+            // Also where it is not known yet which of two was the later one.
+            if (may_return(version)) version.untold = true;
         }
     }
 }
