@@ -32,7 +32,8 @@ int serve(const char* path, std::uint64_t bytes) {
 
     const auto world = CachedWorld::in_memory(8 * bytes, bytes);
     world->fill(bytes, 128 << 10, false);
-    auto server = frontend::NbdServer::listen_unix(world->reactor(), world->executor(), path);
+    auto server = frontend::NbdServer::listen_unix(world->reactor(), world->executor(), path,
+                                                   std::nullopt, [](const std::string&) {});
     CHECK(server.has_value());
     (*server)->set_exports({{"memory", &world->volume(), ""}});
     const std::uint64_t before = world->uncached();

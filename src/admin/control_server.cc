@@ -2,11 +2,6 @@
 // does; more than kMaxConnections are turned away; a client that does not read blocks only itself.
 // Requests of one connection are handled one after the other.
 //
-// Somebody may remove the socket's file (a cleaner of /run or /tmp, a mistaken rm); the daemon
-// could then only be reached by signals. So now and then the file is looked at, and bound anew if
-// it is not ours any more. The old listener is shut, which ends its pending accept; only then its
-// descriptor may be closed and the new one take its place.
-//
 // Stopping: the listener and the reading side of each connection are shut down, which completes the
 // pending accept and receives. What is being handled still gets its answer.
 #include "admin/control_server.h"
@@ -53,19 +48,15 @@ Result<std::unique_ptr<ControlServer>> ControlServer::listen(io::UringReactor& r
                                                              std::optional<gid_t> group,
                                                              ControlHandler& handler, Log log) {
     TRY(frontend::NbdListener listener, frontend::NbdListener::on_path(path, group));
-    return std::unique_ptr<ControlServer>(new ControlServer(reactor, executor, std::move(listener),
-                                                            path, group, handler, std::move(log)));
+    return std::unique_ptr<ControlServer>(
+        new ControlServer(reactor, executor, std::move(listener), handler, std::move(log)));
 }
 
 ControlServer::ControlServer(io::UringReactor& reactor, async::Executor& executor,
-                             frontend::NbdListener listener, std::string path,
-                             std::optional<gid_t> group, ControlHandler& handler, Log log)
+                             frontend::NbdListener listener, ControlHandler& handler, Log log)
     : reactor_(reactor),
-      listener_(std::move(listener)),
-      path_(std::move(path)),
-      group_(group),
+      listener_(reactor, std::move(listener), "control socket", std::move(log)),
       handler_(handler),
-      log_(std::move(log)),
       running_(executor) {}
 
 ControlServer::~ControlServer() {
@@ -74,13 +65,10 @@ ControlServer::~ControlServer() {
 
 Task<void> ControlServer::serve() {
     constexpr Duration kAfterFailure = std::chrono::milliseconds(100);
-    running_.spawn(keep_reachable());
+    running_.spawn(listener_.watch());
     while (!stopping_) {
-        Result<std::size_t> accepted = co_await reactor_.accept(listener_.fd());
-        if (!accepted && successor_) {
-            std::swap(listener_, *successor_);
-            successor_.reset();
-        } else if (!accepted && !stopping_) {
+        Result<std::size_t> accepted = co_await listener_.accept();
+        if (!accepted && !stopping_) {
             // Out of descriptors or memory: it may pass.
             co_await reactor_.sleep(kAfterFailure);
         }
@@ -89,29 +77,6 @@ Task<void> ControlServer::serve() {
         running_.spawn(converse(connections_.back()));
     }
     co_await drain();
-}
-
-Task<void> ControlServer::keep_reachable() {
-    constexpr Duration kInterval = std::chrono::seconds(2);
-    while (!stopping_) {
-        co_await io::TimedWait(reactor_, stop_asked_, kInterval);
-        if (!stopping_ && !successor_ && !listener_.in_place()) bind_anew();
-    }
-}
-
-void ControlServer::bind_anew() {
-    listener_.disown();
-    Result<frontend::NbdListener> fresh = frontend::NbdListener::on_path(path_, group_);
-    if (fresh) {
-        log_(path_ + ": the control socket was removed by somebody; it is there again");
-        lost_ = false;
-        successor_ = std::move(*fresh);
-        listener_.shut();
-    } else if (!lost_) {
-        lost_ = true;  // tried again in silence
-        log_(path_ + ": the control socket was removed or replaced by somebody, and cannot be " +
-             "made anew yet: " + fresh.error().what);
-    }
 }
 
 Task<void> ControlServer::converse(Connection& connection) {
@@ -150,7 +115,6 @@ Task<Result<std::string>> ControlServer::read_line(Connection& connection) {
 void ControlServer::stop() {
     if (stopping_) return;
     stopping_ = true;
-    stop_asked_.notify();
     listener_.shut();
     shut_connections(SHUT_RD);
 }

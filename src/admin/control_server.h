@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -13,7 +12,7 @@
 #include "async/sync.h"
 #include "async/task.h"
 #include "base/result.h"
-#include "frontend/nbd_listener.h"
+#include "frontend/lasting_listener.h"
 #include "io/uring_reactor.h"
 
 namespace uc::admin {
@@ -40,7 +39,7 @@ public:
     static constexpr std::size_t kMaxLine = 64 << 10;
     static constexpr std::size_t kMaxConnections = 16;
 
-    using Log = std::function<void(const std::string&)>;
+    using Log = frontend::LastingListener::Log;
 
     // Errors as in NbdListener::on_path(). All arguments outlive the server. `log` gets lines on
     // what happens to it later.
@@ -63,28 +62,19 @@ public:
 private:
     struct Connection;
     ControlServer(io::UringReactor& reactor, async::Executor& executor,
-                  frontend::NbdListener listener, std::string path, std::optional<gid_t> group,
-                  ControlHandler& handler, Log log);
-    Task<void> keep_reachable();
-    void bind_anew();
+                  frontend::NbdListener listener, ControlHandler& handler, Log log);
     Task<void> converse(Connection& connection);
     Task<Result<std::string>> read_line(Connection& connection);
     Task<void> drain();
     void shut_connections(int how);
 
     io::UringReactor& reactor_;
-    frontend::NbdListener listener_;
-    std::optional<frontend::NbdListener> successor_;  // takes over when listener_ is shut
-    std::string path_;
-    std::optional<gid_t> group_;  // whose members may connect, too
+    frontend::LastingListener listener_;
     ControlHandler& handler_;
-    Log log_;
     std::list<Connection> connections_;
     async::TaskGroup running_;
     async::Event ended_;
-    async::Event stop_asked_;
     bool stopping_ = false;
-    bool lost_ = false;  // and said so
 };
 
 }  // namespace uc::admin

@@ -123,7 +123,8 @@ void FrontEnds::set_exports(const std::vector<frontend::Export>& exports) {
 
 Result<std::unique_ptr<frontend::NbdServer>> FrontEnds::listen(const Endpoint& endpoint) {
     if (!endpoint.path.empty()) {
-        return frontend::NbdServer::listen_unix(reactor_, executor_, endpoint.path, options_.group);
+        return frontend::NbdServer::listen_unix(reactor_, executor_, endpoint.path, options_.group,
+                                                log_);
     }
     const auto reach =
         options_.nbd_anywhere ? frontend::Reach::anywhere : frontend::Reach::loopback;

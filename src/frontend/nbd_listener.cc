@@ -41,16 +41,17 @@ const sockaddr* generic(const Address& address) {
     return reinterpret_cast<const sockaddr*>(&address);
 }
 
-int new_socket(int family) {
-    return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+int new_socket(int family, int flags = 0) {
+    return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 }
 
-// A socket in the file system outlives its server. It is live only if somebody accepts on it.
+// A socket in the file system outlives its server. It is live only if somebody accepts on it, even
+// if that somebody has no room for us at the moment (EAGAIN), which must not make us wait.
 Result<void> remove_stale(const sockaddr_un& address) {
     struct stat info {};
     if (::lstat(address.sun_path, &info) != 0) return {};  // gone meanwhile
     if (!S_ISSOCK(info.st_mode)) return fail(Errc::invalid, "path exists and is not a socket");
-    const Fd probe(new_socket(AF_UNIX));
+    const Fd probe(new_socket(AF_UNIX, SOCK_NONBLOCK));
     if (probe.get() < 0) return fail(Errc::io, "socket", errno);
     if (::connect(probe.get(), generic(address), sizeof address) == 0) {
         return fail(Errc::busy, "another server listens on this socket", EADDRINUSE);
@@ -113,6 +114,7 @@ NbdListener::NbdListener(NbdListener&& other) noexcept {
 NbdListener& NbdListener::operator=(NbdListener&& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(path_, other.path_);
+    std::swap(group_, other.group_);
     std::swap(node_, other.node_);
     std::swap(address_, other.address_);
     return *this;
@@ -142,6 +144,7 @@ Result<NbdListener> NbdListener::on_path(const std::string& path, std::optional<
     NbdListener listener;
     listener.fd_ = fd.release();
     listener.path_ = path;
+    listener.group_ = group;
     listener.node_ = node_at(path);
     listener.address_ = "nbd+unix:///?socket=" + path;
     if (group) {

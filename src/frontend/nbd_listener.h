@@ -33,19 +33,23 @@ public:
     // `host` is a numeric address or "localhost"; port 0 takes any free one.
     static Result<NbdListener> on_tcp(const std::string& host, std::uint16_t port, Reach reach);
 
+    // The same path for the same group, while this one is still open but in_place() no longer.
+    // Errors as in on_path(); a path that somebody else has meanwhile is left alone.
+    Result<NbdListener> anew() const { return on_path(path_, group_); }
+
     int fd() const { return fd_; }
     bool is_tcp() const { return path_.empty(); }
+    const std::string& path() const { return path_; }  // of a unix socket
     // As an NBD URI without an export name.
     const std::string& address() const { return address_; }
     // Ends a pending accept and refuses new clients.
     void shut();
     // False: the path of a unix socket was removed or replaced, so nobody can reach it any more.
     bool in_place() const;
-    // Leaves the path to whoever has it now.
-    void disown() { node_ = Node{}; }
 
 private:
-    struct Node {  // the socket in the file system
+    // The socket in the file system. As long as it is open, no other file gets its number.
+    struct Node {
         dev_t device = 0;
         ino_t inode = 0;
         bool operator==(const Node&) const = default;
@@ -54,6 +58,7 @@ private:
 
     int fd_ = -1;
     std::string path_;
+    std::optional<gid_t> group_;
     Node node_;
     std::string address_;
 };

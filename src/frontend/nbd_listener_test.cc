@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <optional>
 
 namespace uc::frontend {
 namespace {
@@ -51,16 +50,15 @@ TEST_F(NbdListenerTest, LeavesAPathThatSomebodyElseHasNow) {
     ::unlink(aside.c_str());
 }
 
-TEST_F(NbdListenerTest, LeavesItsPathWhenDisowned) {
-    std::optional<NbdListener> listener;
-    {
-        auto made = NbdListener::on_path(path_);
-        ASSERT_TRUE(made);
-        listener.emplace(std::move(*made));
-    }
-    listener->disown();
-    listener.reset();
-    EXPECT_TRUE(path_exists());
+TEST_F(NbdListenerTest, ASuccessorOnARemovedPathOutlivesIt) {
+    auto first = NbdListener::on_path(path_);
+    ASSERT_TRUE(first);
+    ASSERT_EQ(::unlink(path_.c_str()), 0);
+    const auto second = first->anew();
+    ASSERT_TRUE(second);
+    EXPECT_FALSE(first->in_place()) << "even where numbers of files are used again at once";
+    *first = NbdListener();
+    EXPECT_TRUE(second->in_place());
 }
 
 }  // namespace

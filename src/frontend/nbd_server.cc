@@ -31,8 +31,9 @@ bool concerns_client(int error) {
 
 }  // namespace
 
-NbdServer::NbdServer(io::UringReactor& reactor, async::Executor& executor, NbdListener listener)
-    : listener_(std::move(listener)),
+NbdServer::NbdServer(io::UringReactor& reactor, async::Executor& executor, NbdListener listener,
+                     Log log)
+    : listener_(reactor, std::move(listener), "NBD socket", std::move(log)),
       pool_(kPoolKeeps),
       shared_{reactor, executor, pool_, {}},
       running_(executor) {}
@@ -44,9 +45,10 @@ NbdServer::~NbdServer() {
 Result<std::unique_ptr<NbdServer>> NbdServer::listen_unix(io::UringReactor& reactor,
                                                           async::Executor& executor,
                                                           const std::string& path,
-                                                          std::optional<gid_t> group) {
+                                                          std::optional<gid_t> group, Log log) {
     TRY(NbdListener listener, NbdListener::on_path(path, group));
-    return std::unique_ptr<NbdServer>(new NbdServer(reactor, executor, std::move(listener)));
+    return std::unique_ptr<NbdServer>(
+        new NbdServer(reactor, executor, std::move(listener), std::move(log)));
 }
 
 Result<std::unique_ptr<NbdServer>> NbdServer::listen_tcp(io::UringReactor& reactor,
@@ -54,7 +56,8 @@ Result<std::unique_ptr<NbdServer>> NbdServer::listen_tcp(io::UringReactor& react
                                                          const std::string& host,
                                                          std::uint16_t port, Reach reach) {
     TRY(NbdListener listener, NbdListener::on_tcp(host, port, reach));
-    return std::unique_ptr<NbdServer>(new NbdServer(reactor, executor, std::move(listener)));
+    // There is no path that somebody could remove, so nothing to log.
+    return std::unique_ptr<NbdServer>(new NbdServer(reactor, executor, std::move(listener), Log()));
 }
 
 void NbdServer::set_exports(std::vector<NbdExport> exports) {
@@ -79,8 +82,9 @@ Task<void> NbdServer::serve() {
 }
 
 Task<void> NbdServer::accept_clients() {
+    running_.spawn(listener_.watch());
     while (!stopping_) {
-        const Result<std::size_t> accepted = co_await shared_.reactor.accept(listener_.fd());
+        const Result<std::size_t> accepted = co_await listener_.accept();
         if (accepted) {
             const int fd = static_cast<int>(*accepted);
             if (stopping_ || connections_.size() >= kMaxConnections) {
@@ -97,6 +101,7 @@ Task<void> NbdServer::accept_clients() {
             break;
         }
     }
+    listener_.shut();
     co_await running_.drained();
     serving_ = false;
     changed_.notify();
@@ -113,7 +118,7 @@ Task<void> NbdServer::run_connection(int fd) {
 void NbdServer::prepare_socket(int fd) const {
     // The defaults make a batch of replies wait for the client several times. Best effort.
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof kSocketBuffer);
-    if (!listener_.is_tcp()) return;
+    if (!listener_.listener().is_tcp()) return;
     const int on = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }

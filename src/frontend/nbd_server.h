@@ -12,6 +12,7 @@
 #include "async/sync.h"
 #include "base/result.h"
 #include "frontend/export.h"
+#include "frontend/lasting_listener.h"
 #include "frontend/nbd_connection.h"
 #include "frontend/nbd_listener.h"
 #include "io/uring_reactor.h"
@@ -23,12 +24,14 @@ using NbdExport = Export;
 class NbdServer {
 public:
     static constexpr std::size_t kMaxConnections = 256;
+    using Log = LastingListener::Log;
 
-    // Errors as in NbdListener. Reactor and executor outlive the server.
+    // Errors as in NbdListener. Reactor and executor outlive the server. `log` gets lines on what
+    // becomes of the socket later.
     static Result<std::unique_ptr<NbdServer>> listen_unix(io::UringReactor& reactor,
                                                           async::Executor& executor,
                                                           const std::string& path,
-                                                          std::optional<gid_t> group = {});
+                                                          std::optional<gid_t> group, Log log);
     static Result<std::unique_ptr<NbdServer>> listen_tcp(io::UringReactor& reactor,
                                                          async::Executor& executor,
                                                          const std::string& host,
@@ -55,16 +58,16 @@ public:
     Task<void> stopped();
 
     // NBD URI, for messages and clients.
-    std::string address() const { return listener_.address(); }
+    std::string address() const { return listener_.listener().address(); }
     std::size_t connections() const { return connections_.size(); }
 
 private:
-    NbdServer(io::UringReactor& reactor, async::Executor& executor, NbdListener listener);
+    NbdServer(io::UringReactor& reactor, async::Executor& executor, NbdListener listener, Log log);
     Task<void> accept_clients();
     Task<void> run_connection(int fd);
     void prepare_socket(int fd) const;
 
-    NbdListener listener_;
+    LastingListener listener_;
     BufferPool pool_;
     NbdShared shared_;
     std::list<NbdConnection> connections_;

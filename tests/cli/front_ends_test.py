@@ -90,6 +90,18 @@ class Paths(DaemonTest):
         self.assertEqual(self.ended(), 0)
         self.assertFalse(os.path.exists(self.control))
 
+    @unittest.skipUnless(support.real("qemu-io"), "qemu-io is not installed")
+    def test_a_removed_nbd_socket_comes_back(self):
+        path = self.path("nbd.sock")
+        self.start("--nbd", "unix:" + path)
+        os.unlink(path)
+        self.assertIn(f"{path}: the NBD socket was removed by somebody; it is there again",
+                      self.daemon.stdout.readline())
+        qemu_io(self.uri, "write -P 6 0 4k", "read -P 6 0 4k")
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        self.assertFalse(os.path.exists(path))
+
     def test_another_daemon_at_the_path_of_the_control_socket_is_left_alone(self):
         self.start()
         first = self.daemon

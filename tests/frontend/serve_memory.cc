@@ -74,8 +74,11 @@ void parse(Service& service, const std::vector<std::string>& args) {
     for (std::size_t i = 0; i < args.size(); ++i) {
         const std::string value = i + 1 < args.size() ? args[i + 1] : "";
         if (args[i] == "--unix") {
-            service.servers.push_back(
-                or_give_up("--unix", NbdServer::listen_unix(reactor, service.executor, value)));
+            service.servers.push_back(or_give_up(
+                "--unix", NbdServer::listen_unix(reactor, service.executor, value, std::nullopt,
+                                                 [](const std::string& line) {
+                                                     std::fprintf(stderr, "%s\n", line.c_str());
+                                                 })));
         } else if (args[i] == "--tcp") {
             const auto port = static_cast<std::uint16_t>(std::atoi(value.c_str()));
             service.servers.push_back(or_give_up(

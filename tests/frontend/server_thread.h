@@ -77,7 +77,8 @@ private:
         auto reactor = io::UringReactor::create(executor_);
         CHECK(reactor.has_value());
         reactor_ = std::move(*reactor);
-        auto server = NbdServer::listen_unix(*reactor_, executor_, path);
+        auto server = NbdServer::listen_unix(*reactor_, executor_, path, std::nullopt,
+                                             [](const std::string&) {});
         CHECK(server.has_value());
         server_ = std::move(*server);
         server_->set_exports({{"disk", &disk, "the first"}, {"other", &other, ""}});
