@@ -27,6 +27,8 @@ public:
     // Attaches a volume that runs without the set. Errc::not_found: `set` is another one.
     virtual Task<Result<void>> attach(core::SetVolume* volume, ondisk::Uuid set) = 0;
     virtual Task<Result<void>> create_volume(std::uint64_t bytes) = 0;
+    // Front ends find volumes by their labels, too.
+    virtual void label_changed() = 0;
     // These begin what takes its time, and return.
     virtual Result<void> begin_detach(core::SetVolume* volume) = 0;
     virtual Result<void> begin_garbage_collection() = 0;

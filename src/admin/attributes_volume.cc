@@ -28,7 +28,9 @@ Task<Result<void>> store_cache_mode(Target t, Value value) {
     co_return co_await t.volume->set_cache_mode(mode);
 }
 Task<Result<void>> store_label(Target t, Value value) {
-    co_return co_await t.volume->set_label(value.text);
+    CO_OK(co_await t.volume->set_label(value.text));
+    t.host->label_changed();
+    co_return Result<void>();
 }
 Task<Result<void>> store_read_ahead(Target, Value value) {
     if (value.number == 0) co_return Result<void>();

@@ -264,6 +264,10 @@ Task<Outcome<std::string>> ServedSet::create_volume(std::uint64_t bytes, std::st
 
 void ServedSet::publish(core::SetVolume* volume) {
     volumes_.push_back({export_name(*volume), volume});
+    label_changed();
+}
+
+void ServedSet::label_changed() {
     front_ends_.set_exports(exports());
 }
 

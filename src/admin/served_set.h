@@ -77,6 +77,8 @@ public:
     // Of a member of the set that has appeared; one that runs without a cache is not attached.
     Task<Outcome<std::string>> join(std::string path);
     Task<Outcome<std::string>> create_volume(std::uint64_t bytes, std::string label);
+    // Of some volume, which clients may now ask for by the new one.
+    void label_changed();
 
     // Null before open().
     core::CacheSet* set() const { return set_.get(); }

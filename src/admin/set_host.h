@@ -31,6 +31,7 @@ public:
     void clear_stats(const core::SetVolume* volume) override;
     Task<Result<void>> attach(core::SetVolume* volume, ondisk::Uuid set) override;
     Task<Result<void>> create_volume(std::uint64_t bytes) override;
+    void label_changed() override { served_.label_changed(); }
     Result<void> begin_detach(core::SetVolume* volume) override;
     Result<void> begin_garbage_collection() override;
     Result<void> begin_stop(bool detach_all) override;

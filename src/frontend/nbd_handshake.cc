@@ -91,11 +91,18 @@ Task<Result<bool>> NbdConnection::answer_option(nbd::Option option,
     co_return last;
 }
 
+// Names first, as only they are listed; then what stays the same when names change. A label that two
+// have says nothing.
 const Export* NbdConnection::find(std::string_view name) const {
-    if (shared_.exports.empty()) return nullptr;
-    if (name.empty()) return &shared_.exports.front();
-    const auto found = std::ranges::find(shared_.exports, name, &Export::name);
-    return found == shared_.exports.end() ? nullptr : &*found;
+    const std::vector<Export>& exports = shared_.exports;
+    if (exports.empty()) return nullptr;
+    if (name.empty()) return &exports.front();
+    auto found = std::ranges::find(exports, name, &Export::name);
+    if (found == exports.end()) found = std::ranges::find(exports, name, &Export::uuid);
+    if (found == exports.end() && std::ranges::count(exports, name, &Export::label) == 1) {
+        found = std::ranges::find(exports, name, &Export::label);
+    }
+    return found == exports.end() ? nullptr : &*found;
 }
 
 void NbdConnection::choose(const Export& chosen) {

@@ -42,8 +42,9 @@ public:
     NbdServer(const NbdServer&) = delete;
     NbdServer& operator=(const NbdServer&) = delete;
 
-    // The first is also the default export "". Connections to a volume that is no longer in the
-    // list are stopped; the volume must live until `co_await unused(volume)` returns.
+    // The first is also the default export "". Clients may ask for a name, a uuid or a label that
+    // only one has, in this order; names are listed. Connections to a volume that is no longer in
+    // the list are stopped; the volume must live until `co_await unused(volume)` returns.
     void set_exports(std::vector<NbdExport> exports);
     // Waits until no connection uses the volume.
     Task<void> unused(const core::Volume* volume);

@@ -102,6 +102,22 @@ class Paths(DaemonTest):
         self.assertEqual(self.ended(), 0)
         self.assertFalse(os.path.exists(path))
 
+    @unittest.skipUnless(support.real("qemu-io"), "qemu-io is not installed")
+    def test_an_export_is_found_by_name_uuid_and_newest_label(self):
+        def uri(name):
+            return f"nbd+unix:///{name}?socket={self.path('nbd.sock')}"
+
+        self.start("--nbd", "unix:" + self.path("nbd.sock"))
+        self.ask("create-volume", "1M", "--label", "fast")
+        for volume, value in zip(self.status()["volumes"], (1, 2)):
+            qemu_io(uri(volume["name"]), f"write -P {value} 0 4k")
+            qemu_io(uri(volume["uuid"]), f"read -P {value} 0 4k")
+        for label in ("faster", "fastest"):
+            self.ask("set", "label=" + label, "--volume", "fast")
+            qemu_io(uri(label), "read -P 2 0 4k")
+        with self.assertRaises(AssertionError):
+            qemu_io(uri("faster"), "read 0 4k")
+
     def test_another_daemon_at_the_path_of_the_control_socket_is_left_alone(self):
         self.start()
         first = self.daemon

@@ -69,6 +69,33 @@ TEST_F(NbdServerTest, InfoDoesNotEndTheOptions) {
     EXPECT_TRUE(client.at_end());
 }
 
+TEST_F(NbdServerTest, ExportsAreFoundByNameThenByUuidThenByALabelThatOnlyOneHas) {
+    MemoryVolume third{"third", 4 << 20};
+    server.call([&] {
+        server.server().set_exports({{"disk", &server.disk, "", "uuid-1", "twice"},
+                                     {"other", &server.other, "", "uuid-2", "twice"},
+                                     {"third", &third, "", "uuid-3", "data"},
+                                     {"uuid-3", &server.disk, "", "uuid-4", "third"}});
+    });
+    const auto size_of = [this](std::string_view name) {
+        NbdClient client(path.text());
+        if (!client.greet()) return std::uint64_t{0};
+        const auto replies = client.option(nbd::opt::go, NbdClient::info_payload(name));
+        if (replies.back().type != nbd::rep::ack) return std::uint64_t{0};
+        Be<std::uint64_t> bytes;
+        std::memcpy(&bytes, replies.front().payload.data() + 2, sizeof bytes);
+        return std::uint64_t{bytes};
+    };
+    EXPECT_EQ(size_of("uuid-2"), 8u << 20);
+    EXPECT_EQ(size_of("data"), 4u << 20);
+    EXPECT_EQ(size_of("uuid-3"), 1u << 20) << "it is a name, too";
+    EXPECT_EQ(size_of("third"), 4u << 20) << "it is a name, too";
+    EXPECT_EQ(size_of("twice"), 0u);
+    EXPECT_EQ(size_of("none"), 0u);
+    server.call([&] { server.server().set_exports({}); });
+    server.stop();
+}
+
 TEST_F(NbdServerTest, UnknownAndMalformedOptionsAreAnsweredAndTheRestWorks) {
     NbdClient client(path.text());
     ASSERT_TRUE(client.greet());
