@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include "base/error_text.h"
 
 namespace uc::admin {
 
@@ -12,9 +12,7 @@ std::string explain(const std::string& what, const Error& error, const core::Rep
         const bool named = report.refusal.rfind(what + ": ", 0) == 0;
         return named ? report.refusal : fmt::format("{}: {}", what, report.refusal);
     }
-    std::string line = fmt::format("{}: {}", what, *error.what ? error.what : name_of(error.code));
-    if (error.sys != 0) line += fmt::format(": {}", std::strerror(error.sys));
-    return line;
+    return fmt::format("{}: {}", what, error_text(error));
 }
 
 }  // namespace uc::admin

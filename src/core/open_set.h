@@ -30,6 +30,7 @@ public:
     // Asks the cache device for the set's superblock. If it does not answer, the set has failed.
     Task<void> probe();
     void on_failure(std::function<void()> tell) { journal_.on_failure(std::move(tell)); }
+    void on_collector_trouble(gc::Collector::Tell tell) { collector_.on_trouble(std::move(tell)); }
     bool owns(const SetVolume& volume) const {
         return std::ranges::find(volume_list_, &volume) != volume_list_.end();
     }

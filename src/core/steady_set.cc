@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error_text.h"
 #include "core/steady_volume.h"
 #include "io/timed_wait.h"
 
@@ -33,6 +34,17 @@ SteadySet::SteadySet(Env env, Device cache, std::unique_ptr<OpenSet> set, Find f
 
 void SteadySet::watch() {
     set_->on_failure([this] { changed_.notify(); });
+    set_->on_collector_trouble([this](const std::optional<Error>& trouble) {
+        const std::string& cache = set_->cache_name();
+        if (trouble) {
+            log_(
+                fmt::format("{}: garbage collection failed: {}; it is tried again, and until it "
+                            "succeeds there may be less and less room for new data in the cache",
+                            cache, error_text(*trouble)));
+        } else {
+            log_(fmt::format("{}: garbage collection works again", cache));
+        }
+    });
 }
 
 SteadyVolume& SteadySet::keep_volume(SetVolume& volume, std::unique_ptr<io::SwitchDevice> device) {

@@ -1,9 +1,19 @@
 #include "gc/collector.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "io/timed_wait.h"
+
 namespace uc::gc {
+
+namespace {
+// Doubled with each failure in a row: a leaf that stays unreadable must not have the index read
+// all the time.
+constexpr Duration kRetry = std::chrono::seconds(5);
+constexpr Duration kLongestRetry = std::chrono::minutes(5);
+}  // namespace
 
 Collector::Collector(io::Clock& clock, alloc::BucketTable& table, index::Tree& tree)
     : clock_(clock), table_(table), tree_(tree) {}
@@ -38,13 +48,37 @@ Task<void> Collector::loop() {
         }
         requested_ = false;
         const Result<void> done = co_await pass();
-        if (!done) co_return;  // the tree has failed; the set notices there
+        if (done) continue;
+        if (tree_.failed()) co_return;  // for good; the set notices there
+        requested_ = true;
+        co_await wait_after_failure();
+    }
+}
+
+// A leaf may be readable again a little later. Requests do not shorten the wait: without a pass
+// they come many times a second.
+Task<void> Collector::wait_after_failure() {
+    const Duration delay = std::min(kRetry * (1U << std::min(failures_ - 1, 16U)), kLongestRetry);
+    const Instant due = clock_.now() + delay;
+    while (!stopping_ && clock_.now() < due) {
+        co_await io::TimedWait(clock_, wake_, due - clock_.now());
     }
 }
 
 Task<Result<void>> Collector::pass() {
     co_await one_pass_.lock();
     const async::Mutex::Guard guard(one_pass_);
+    const Result<void> done = co_await walk();
+    running_ = false;
+    if (!done) {
+        if (++failures_ == 1 && tell_ && !tree_.failed()) tell_(done.error());
+    } else if (!stopping_ && std::exchange(failures_, 0) != 0 && tell_) {
+        tell_(std::nullopt);
+    }
+    co_return done;
+}
+
+Task<Result<void>> Collector::walk() {
     running_ = true;
     const Instant begin = clock_.now();
     index::Tally tally;
@@ -54,12 +88,7 @@ Task<Result<void>> Collector::pass() {
     ondisk::Pos cursor{};
     bool more = true;
     while (more && !stopping_) {
-        const Result<bool> next = co_await tree_.collect_leaf(cursor, oldest, tally);
-        if (!next) {
-            running_ = false;
-            co_return tl::unexpected(next.error());
-        }
-        more = *next;
+        CO_TRY(more, co_await tree_.collect_leaf(cursor, oldest, tally));
         co_await async::Yield();
     }
     running_ = false;

@@ -5,6 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
 
 #include "alloc/bucket_table.h"
 #include "async/sync.h"
@@ -19,6 +22,11 @@ namespace uc::gc {
 class Collector {
 public:
     Collector(io::Clock& clock, alloc::BucketTable& table, index::Tree& tree);
+
+    // Called once with the error when passes begin to fail, and once with nothing when one has
+    // succeeded again. Without passes, buckets run out of generations and cannot be reused.
+    using Tell = std::function<void(const std::optional<Error>& trouble)>;
+    void on_trouble(Tell tell) { tell_ = std::move(tell); }
 
     void run(async::TaskGroup& group);
     void stop();
@@ -37,6 +45,8 @@ public:
 
 private:
     Task<void> loop();
+    Task<Result<void>> walk();
+    Task<void> wait_after_failure();
 
     io::Clock& clock_;
     alloc::BucketTable& table_;
@@ -47,6 +57,8 @@ private:
     bool requested_ = false;
     bool running_ = false;
     bool stopping_ = false;
+    std::uint32_t failures_ = 0;  // since a pass succeeded
+    Tell tell_;
     std::uint64_t passes_ = 0;
     TimeStats times_;
     index::Tally tally_;

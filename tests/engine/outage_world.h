@@ -11,6 +11,8 @@ inline constexpr Duration kGrace = seconds(30);
 
 class Outage : public testing::Test {
 protected:
+    explicit Outage(CacheShape shape = {}) : world(shape) {}
+
     using Device = core::SteadySet::Device;
 
     // Not owned by the set.
@@ -24,15 +26,15 @@ protected:
         if (wanted.is_cache() && elsewhere != nullptr) co_return share(*elsewhere);
         co_return fail(Errc::not_found, "there is no such device");
     }
-    SetVolume& start(CacheMode mode = CacheMode::writeback) {
+    SetVolume& start(CacheMode mode = CacheMode::writeback, core::SetOptions options = {}) {
         backing = &world.format({.mode = mode});
         const core::Env env{world.world.executor(), world.world.clock(), rng};
         const auto look = [this](const ondisk::Superblock& wanted, const std::string& name) {
             return find(wanted, name);
         };
         const auto log = [this](const std::string& line) { lines.push_back(line); };
-        auto opened = world.run(core::SteadySet::open(env, share(*world.cache), core::SetOptions(),
-                                                      look, log, world.report));
+        auto opened = world.run(
+            core::SteadySet::open(env, share(*world.cache), options, look, log, world.report));
         EXPECT_TRUE(opened) << world.report.refusal;
         steady = opened->get();
         world.set = std::move(*opened);
