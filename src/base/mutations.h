@@ -70,7 +70,8 @@ namespace uc {
     X(loss_not_told, 39, "flush after an outage hides that writes are lost")                     \
     X(lost_range_readable, 39, "old data read where a lost write was")                           \
     X(backing_loss_not_told, 39, "flush hides what a backing device lost while away")            \
-    X(failed_flush_of_another, 9, "a flush that failed for somebody else is not counted")
+    X(failed_flush_of_another, 9, "a flush that failed for somebody else is not counted")        \
+    X(failed_cache_flush_forgiven, 2, "leaves are written after a failed cache flush")
 
 enum class Mutation : std::uint8_t {
     none,

@@ -34,7 +34,7 @@ std::size_t Tree::keys_per_append() const {
 Task<Result<void>> Tree::flush_data(JournalSeq newest) {
     if (parts_.journal.durable_seq() >= newest) co_return Result<void>{};
     if (parts_.mutations.has(Mutation::leaf_without_data_flush)) co_return Result<void>{};
-    co_return co_await parts_.cache.flush();
+    co_return co_await parts_.journal.flush_device();
 }
 
 // Appends one set at the node's next block and waits until it is durable.

@@ -128,6 +128,9 @@ public:
     // it should be written soon. May be called repeatedly.
     void on_pressure(std::function<void(JournalSeq)> need) { need_ = std::move(need); }
 
+    // Flushes the cache device. When that has failed once the device may have dropped what a later
+    // flush would call durable: the journal fails, and every flush from then on (Errc::gone).
+    Task<Result<void>> flush_device();
     // The set has failed elsewhere: as if a write had failed.
     void give_up() {
         fail_journal();

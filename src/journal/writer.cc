@@ -87,14 +87,21 @@ Journal::Step Journal::next_step() const {
     return can_advance() ? Step::advance : Step::blocked;
 }
 
+Task<Result<void>> Journal::flush_device() {
+    const bool forgiven = mutations_.has(Mutation::failed_cache_flush_forgiven);
+    if (failed_ && !forgiven) co_return fail(Errc::gone, "the journal has failed");
+    const Result<void> flushed = co_await cache_.flush();
+    if (!flushed) fail_journal();
+    // Another one may have failed meanwhile.
+    if (failed_ && !forgiven) co_return fail(Errc::gone, "the cache device could not be flushed");
+    co_return flushed;
+}
+
 Task<void> Journal::write_next(bool advance) {
     const std::uint64_t sector = seal(advance);
     if (!mutations_.has(Mutation::skip_journal_flush)) {
-        const Result<void> flushed = co_await cache_.flush();
-        if (!flushed) {
-            fail_journal();
-            co_return;
-        }
+        const Result<void> flushed = co_await flush_device();
+        if (!flushed) co_return;
     }
     const std::span<const std::byte> bytes = buffer_.span().first(sealed_bytes_);
     const bool fua = !mutations_.has(Mutation::entry_without_fua);
@@ -111,11 +118,8 @@ Task<void> Journal::flush_without_entry() {
     const std::uint64_t tickets = flush_tickets_;
     flush_target_ = open_seq() - 1;
     ask_for_room(false);
-    const Result<void> flushed = co_await cache_.flush();
-    if (!flushed) {
-        fail_journal();
-        co_return;
-    }
+    const Result<void> flushed = co_await flush_device();
+    if (!flushed) co_return;
     flushed_tickets_ = tickets;
     durable_changed_.notify();
 }

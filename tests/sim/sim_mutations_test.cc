@@ -66,6 +66,7 @@ constexpr Known kKnown[] = {
     {Mutation::lost_range_readable, 1},
     {Mutation::backing_loss_not_told, 143},
     {Mutation::failed_flush_of_another, 198},
+    {Mutation::failed_cache_flush_forgiven, 1927},
 };
 
 // Noticed by one seed in hundreds.
