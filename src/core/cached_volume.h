@@ -227,6 +227,7 @@ private:
     Task<Result<void>> modify_locked(WriteOp op);
     Task<Result<void>> write_direct(WriteOp op);
     Task<Result<bool>> write_past_set(WriteOp op);
+    void count_past_set(const WriteOp& op);
     Task<Result<void>> write_dirty(WriteOp op);
     Task<Result<alloc::Space>> allocate(alloc::Stream stream, std::uint32_t sectors);
     Task<Result<void>> write_cache(const WriteOp& op, alloc::Stream stream, PinnedKeys& keys);

@@ -317,6 +317,7 @@ Task<Result<void>> CachedVolume::read(std::uint64_t sector, std::span<std::byte>
     const std::uint64_t from = sector + offset();
     if (!attached_) {
         ++stats_.read_reasons[static_cast<std::size_t>(Reason::no_set)];
+        stats_.bypassed_sectors += sectors;
         const Stopwatch watch(services_.clock, stats_.backing_read);
         co_return co_await backing_->device().read(from, out);
     }

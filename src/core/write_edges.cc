@@ -16,7 +16,10 @@ Task<Result<void>> CachedVolume::write_unaligned(WriteOp op) {
     const std::uint64_t hull_to = div_ceil<std::uint64_t>(op.to, block) * block;
     async::RangeLock::Hold hold(writes_, hull_from, hull_to);
     co_await hold.acquire();
-    if (!attached_) co_return co_await issue_to_backing(op, op.flags.fua);
+    if (!attached_) {  // detached while we waited
+        count_past_set(op);
+        co_return co_await issue_to_backing(op, op.flags.fua);
+    }
     if (fills_) fills_->cancel(hull_from, hull_to);
     CO_TRY(const index::Overlap found, co_await overlap(hull_from, hull_to));
     if (backing_ && !found.dirty && !found.clean) {
@@ -94,11 +97,17 @@ Task<Result<void>> CachedVolume::write_direct(WriteOp op) {
     co_return co_await issue_to_backing(op, op.flags.fua);
 }
 
+void CachedVolume::count_past_set(const WriteOp& op) {
+    ++stats_.write_reasons[static_cast<std::size_t>(Reason::no_set)];
+    if (!op.discard) stats_.bypassed_sectors += op.sectors();
+}
+
 // Of a volume without a set. False: it was attached while we waited, and nothing was written.
 Task<Result<bool>> CachedVolume::write_past_set(WriteOp op) {
     async::RangeLock::Hold hold(writes_, op.from, op.to);
     co_await hold.acquire();
     if (attached_) co_return false;
+    count_past_set(op);
     if (op.discard && !backing_->device().supports_discard()) co_return true;
     CO_OK(co_await issue_to_backing(op, op.flags.fua));
     co_return true;

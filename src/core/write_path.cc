@@ -292,6 +292,7 @@ Task<Result<void>> CachedVolume::modify(WriteOp op) {
     async::RangeLock::Hold hold(writes_, op.from, op.to);
     co_await hold.acquire();
     if (!attached_) {  // detached while we waited
+        count_past_set(op);
         if (op.discard && !backing_->device().supports_discard()) co_return Result<void>{};
         co_return co_await issue_to_backing(op, op.flags.fua);
     }
@@ -335,7 +336,6 @@ Task<Result<void>> CachedVolume::start(WriteOp op) {
         stats_.written_sectors += op.sectors();
     }
     if (!attached_) {
-        ++stats_.write_reasons[static_cast<std::size_t>(Reason::no_set)];
         CO_TRY(const bool done, co_await write_past_set(op));
         if (done) co_return Result<void>{};
     }

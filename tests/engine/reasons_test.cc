@@ -172,6 +172,7 @@ TEST_F(Reasons, VolumeWithoutASetHasItsOwnReason) {
     EXPECT_TRUE(world->write(volume, 0, 8, 1));
     EXPECT_EQ(world->read(volume, 0, 8, 1), 1);
     expect_only(volume, Reason::no_set, 1, 1);
+    EXPECT_EQ(volume.stats().bypassed_sectors, 16u);
 }
 
 TEST(ReasonNames, AreDistinct) {
