@@ -69,6 +69,12 @@ Checked<std::uint32_t> common_block_sectors(const FormatOptions& options) {
     return bytes / static_cast<std::uint32_t>(kSectorBytes);
 }
 
+// Of a backing device that is dirty: where the rest of its data is; else empty.
+std::string data_elsewhere(const Superblock& sb) {
+    if (sb.is_cache() || sb.state() != ondisk::BackingState::dirty) return {};
+    return fmt::format("the cache device of set {}", sb.set_uuid.to_string());
+}
+
 // Opens, locks and looks for what must not be destroyed.
 Checked<BlockFile> open_for_format(const std::string& path, const FormatOptions& options) {
     const std::string unfit = options.classic ? std::string() : unfit_reason(path);
@@ -85,7 +91,7 @@ Checked<BlockFile> open_for_format(const std::string& path, const FormatOptions&
     if (*got < kToolSuperblockBytes) return refuse(Kind::too_short, path);
     const bool may_overwrite_bcache = options.wipe_bcache || options.force;
     if (ondisk::has_superblock_magic(bytes) && !may_overwrite_bcache) {
-        return refuse(Kind::has_bcache, path);
+        return refuse(Kind::has_bcache, path, data_elsewhere(ondisk::parse_superblock(bytes)));
     }
     if (options.force) return std::move(*file);
     const Result<std::vector<Signature>> signatures = find_signatures(file->fd());
@@ -355,6 +361,13 @@ std::string friendly_text(const Refusal& refusal) {
         case Kind::too_short:
             return fmt::format("{}: is too small for a superblock; use a larger device", path);
         case Kind::has_bcache:
+            if (!refusal.detail.empty()) {
+                return fmt::format(
+                    "{0}: is a bcache backing device and DIRTY: {1} has data of it that is nowhere "
+                    "else; to get at all of it, run ubcache serve --cache SSD --backing {0} and "
+                    "ubcache flush; only if it may be lost, use --wipe-bcache",
+                    path, refusal.detail);
+            }
             return fmt::format(
                 "{}: already is a bcache device; if its contents may be lost, use --wipe-bcache",
                 path);

@@ -37,7 +37,7 @@ struct Refusal {
         cannot_open,
         in_use,
         too_short,  // has no room for a superblock
-        has_bcache,
+        has_bcache,   // `detail` is where it has dirty data; empty: it has none
         has_signature,
         block_above_bucket,
         too_few_buckets,  // classic: below 128; else 512 or fewer

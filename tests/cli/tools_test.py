@@ -262,10 +262,25 @@ class UbcacheMake(ScratchTest):
             file.write(superblock(version=1))
         self.refused_naming("already is a bcache device", "--wipe-bcache")
 
+    def test_says_that_a_backing_device_is_dirty_and_where_the_rest_of_its_data_is(self):
+        self.image("b", 64 * MIB)
+        for state, dirty in ((0, False), (1, False), (2, True), (3, False)):
+            with self.subTest(state=state):
+                with open(self.path("b"), "r+b") as file:
+                    file.seek(4096)
+                    file.write(superblock(version=1, flags=state << 61))
+                error = self.refused_naming("is a bcache", "--wipe-bcache")
+                self.assertEqual("DIRTY" in error, dirty, error)
+                self.assertEqual("serve --cache SSD --backing b " in error, dirty, error)
+                set_uuid = "20212223-2425-2627-2829-2a2b2c2d2e2f"
+                self.assertEqual(f"of set {set_uuid} has" in error, dirty, error)
+
     def refused_naming(self, *words):
         before = self.bytes_of("b")
-        self.assert_one_line_error(ubcache("make", "-B", "b", cwd=self.dir), "b: ", *words)
+        made = ubcache("make", "-B", "b", cwd=self.dir)
+        self.assert_one_line_error(made, "b: ", *words)
         self.assertEqual(self.bytes_of("b"), before)
+        return made.stderr.decode()
 
     def test_writes_nothing_if_one_of_the_devices_is_refused(self):
         self.image("c", 64 * MIB)
