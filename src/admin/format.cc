@@ -278,8 +278,17 @@ std::string advice_on_cache(const std::string& path) {
     if (!got || *got < bytes.size() || !ondisk::has_superblock_magic(bytes)) return {};
     const Superblock sb = ondisk::parse_superblock(bytes);
     const std::uint64_t bucket = sb.bucket_sectors();
-    const bool plausible = bucket >= kPageSectors && bucket <= UINT32_MAX && sb.block_size != 0;
-    if (!sb.is_cache() || !plausible || sb.nbuckets_or_offset >= kMinBuckets) return {};
+    const bool plausible = bucket >= kPageSectors && bucket <= UINT32_MAX && sb.block_size != 0 &&
+                           sb.nbuckets_or_offset <= UINT32_MAX;
+    if (!sb.is_cache() || !plausible) return {};
+    const std::uint64_t needed = sb.nbuckets_or_offset * bucket;
+    if (needed > file->size_bytes() / kSectorBytes) {
+        return fmt::format(
+            "it is {} KiB long, but its superblock says {} KiB: it was cut off or is an incomplete "
+            "copy; serve the whole one; if that is lost, see ubcache abandon",
+            file->size_bytes() / 1024, needed / 2);
+    }
+    if (sb.nbuckets_or_offset >= kMinBuckets) return {};
     return fmt::format("it has {} buckets and needs {}; make it anew: {}", sb.nbuckets_or_offset,
                        kMinBuckets,
                        advice_on_size(file->size_bytes() / kSectorBytes,

@@ -64,8 +64,8 @@ struct Formatted {
 // returns. On a refusal nothing was changed (unless Kind::io: a write failed).
 tl::expected<std::vector<Formatted>, Refusal> format_devices(const FormatOptions& options);
 
-// What to do about a cache device that is refused for having too few buckets; empty if that is not
-// what is wrong with it.
+// What to do about a cache device that is refused for having too few buckets, or for being shorter
+// than its superblock says; empty if neither is what is wrong with it.
 std::string advice_on_cache(const std::string& path);
 
 }  // namespace uc::admin

@@ -49,7 +49,11 @@ Task<void> SteadySet::look_once() {
 Task<Result<SteadySet::Device>> SteadySet::find_device() {
     const Result<ondisk::Superblock> here = co_await read_superblock(*device_);
     if (here && here->uuid == set_->superblock().uuid) co_return device_;
-    co_return co_await find_(set_->superblock(), set_->cache_name());
+    Result<Device> found = co_await find_(set_->superblock(), set_->cache_name());
+    // A file that was cut off is in its place, and cannot be found since we have it open.
+    const bool cut_off = !here && here.error().code == Errc::gone && here.error().sys == 0;
+    if (!found && cut_off) co_return tl::unexpected(here.error());
+    co_return found;
 }
 
 // Without changing a byte.

@@ -37,7 +37,9 @@ constexpr std::size_t kMaxTransferBytes = std::size_t{1}
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // bounced, or zeroes
 constexpr std::size_t kKeptBounceBytes = std::size_t{64} << 10;
 constexpr int kMaxRetries = 16;
-constexpr Error kCutOff{Errc::gone, 0, "the file is shorter than when it was opened"};
+constexpr Error kCutOff{Errc::gone, 0,
+                        "the file is shorter than when it was opened: somebody has cut it off; "
+                        "stop its users and put the whole file back"};
 // BLOCK_URING_CMD_DISCARD of newer kernel headers.
 constexpr unsigned kBlockDiscardCommand = _IO(0x12, 0);
 
@@ -301,7 +303,7 @@ void FileDevice::transferred(Op& op, std::size_t bytes) {
     // Only the end of a file that shrank gives less than a sector.
     const std::size_t whole = bytes / kSectorBytes * kSectorBytes;
     if (whole == 0) {
-        request.fail({Errc::io, 0, "the file is shorter than when it was opened"});
+        request.fail({Errc::io, 0, kCutOff.what});
         finish(op);
         return;
     }

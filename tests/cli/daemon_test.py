@@ -10,7 +10,7 @@ import time
 import unittest
 
 import support
-from served import MIB, PATIENCE, DaemonTest, qemu_io
+from served import MIB, PATIENCE, DaemonTest, eventually, qemu_io
 from support import run, ubcache
 
 @unittest.skipUnless(support.real("qemu-io"), "qemu-io is not installed")
@@ -323,6 +323,19 @@ class Refusals(DaemonTest):
             refused = self.serve(*options)
             self.assert_one_line_error(refused, "ubcache serve: blank: superblock")
             self.assertEqual(refused.stderr.count(b"blank"), 1)
+
+    def test_a_cache_file_that_is_cut_off_is_called_that(self):
+        self.start("--set-option", "cache_grace=1")
+        os.truncate(self.path("ssd"), 20 * MIB)
+        run("qemu-io", "-f", "raw", "-c", "write -P 1 0 64k", "-c", "flush", self.uri)  # notices it
+        words = "ssd is out of reach for "
+        self.assertTrue(eventually(lambda: words in self.status()["set"]["failure"]))
+        cut_off = "(the file is shorter than when it was opened: somebody has cut it off; "
+        self.assertTrue(eventually(lambda: cut_off in self.status()["set"]["failure"]))
+        self.kill(self.daemon)
+        self.assert_one_line_error(self.serve("--cache", "ssd", "--backing", "disk"),
+                                   "ssd: superblock: ", "it is 20480 KiB long, but its superblock "
+                                   "says 65536 KiB: it was cut off", "ubcache abandon")
 
     @unittest.skipUnless(os.path.exists(os.path.join(support.BIN, "make-bcache")), "no make-bcache")
     def test_a_cache_with_too_few_buckets_says_what_would_be_enough(self):
