@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "admin/block_file.h"
+#include "admin/complaint.h"
 #include "admin/control_client.h"
 #include "admin/outcome.h"
 #include "admin/size_text.h"
@@ -21,11 +22,6 @@ namespace uc::admin {
 namespace {
 
 using nlohmann::json;
-
-int complain(const std::string& error) {
-    std::fprintf(stderr, "ubcache abandon: %s\n", error.c_str());
-    return 1;
-}
 
 void print_json(const json& value) {
     std::printf("%s\n", value.dump(2, ' ', false, json::error_handler_t::replace).c_str());
@@ -208,11 +204,12 @@ Outcome<> change_device(const ClientOptions& client, const AbandonOptions& optio
 
 int abandon_command(const ClientOptions& client, const AbandonOptions& options) {
     if (!options.backing.empty() && !options.list.empty()) {
-        return complain("--list needs the cache device: without it nobody knows what is lost");
+        return complain("abandon",
+                        "--list needs the cache device: without it nobody knows what is lost");
     }
     const Outcome<> done =
         options.backing.empty() ? ask(client, options) : change_device(client, options);
-    return done ? 0 : complain(done.error());
+    return done ? 0 : complain("abandon", done.error());
 }
 
 }  // namespace uc::admin

@@ -13,16 +13,12 @@
 #include <filesystem>
 #include <optional>
 
+#include "admin/complaint.h"
 #include "admin/program.h"
 
 namespace uc::admin {
 
 namespace {
-
-int complain(const std::string& error) {
-    std::fprintf(stderr, "ubcache assemble: %s\n", error.c_str());
-    return 1;
-}
 
 class Assembly {
 public:
@@ -136,7 +132,7 @@ int assemble_command(const AssembleOptions& options) {
         if (done) {
             std::printf("%s\n", done->c_str());
         } else {
-            status = complain(done.error());
+            status = complain("assemble", done.error());
         }
     };
     if (!options.alone.empty()) tell(assembly.go_on_alone(options.alone));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "admin/complaint.h"
 #include "admin/control_client.h"
 #include "admin/outcome.h"
 #include "admin/progress.h"
@@ -18,17 +19,6 @@ namespace uc::admin {
 namespace {
 
 using nlohmann::json;
-
-int complain(const char* command, const std::string& error) {
-    std::fprintf(stderr, "ubcache %s: %s\n", command, error.c_str());
-    return 1;
-}
-
-// Wrong words on the command line, found before the daemon was asked.
-int complain_of_usage(const char* command, const std::string& error) {
-    std::fprintf(stderr, "ubcache: %s: %s\n", command, error.c_str());
-    return 2;
-}
 
 std::string member_text(const json& object, const char* name) {
     const auto found = object.find(name);
@@ -68,7 +58,7 @@ Outcome<json> ask(const ClientOptions& options, const json& request) {
 int ask_and_say(const ClientOptions& options, const json& request, const std::string& said) {
     const std::string command = member_text(request, "op");
     const Outcome<json> result = ask(options, request);
-    if (!result) return complain(command.c_str(), result.error());
+    if (!result) return complain(command, result.error());
     if (!options.json && !said.empty()) std::printf("%s\n", said.c_str());
     return 0;
 }
@@ -109,7 +99,7 @@ std::string attributes_text(const json& result) {
 int ask_for_volume(const ClientOptions& options, const json& request) {
     const std::string command = member_text(request, "op");
     const Outcome<json> result = ask(options, request);
-    if (!result) return complain(command.c_str(), result.error());
+    if (!result) return complain(command, result.error());
     if (!options.json) {
         std::printf("%s\n", member_text(*result, "line").c_str());
         print_notes(*result);

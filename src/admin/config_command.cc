@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "admin/complaint.h"
 #include "admin/control_client.h"
 #include "admin/settings_file.h"
 
@@ -41,10 +42,7 @@ int config_defaults_command() {
 
 int config_save_command(const ClientOptions& options, const std::string& path) {
     const Outcome<Saved> saved = settings_of_daemon(options, path);
-    if (!saved) {
-        std::fprintf(stderr, "ubcache config: %s\n", saved.error().c_str());
-        return 1;
-    }
+    if (!saved) return complain("config", saved.error());
     if (saved->path == "-") {
         std::fputs(saved->text.c_str(), stdout);
     } else {

@@ -121,7 +121,7 @@ public:
 
 private:
     [[noreturn]] void complain(const std::string& text) {
-        std::fprintf(stderr, classic_ ? "%s\n" : "ubcache: make: %s\n", text.c_str());
+        std::fprintf(stderr, classic_ ? "%s\n" : "ubcache make: %s\n", text.c_str());
         throw Exit{classic_ ? 1 : kUsageStatus};
     }
     [[noreturn]] void usage() {
@@ -332,7 +332,7 @@ int run(const Parser& parser) {
 int make_command(int argc, char** argv, bool classic) {
     try {
         // getopt begins its complaints with this word.
-        static char name[] = "ubcache: make";
+        static char name[] = "ubcache make";
         if (!classic) argv[0] = name;
         Parser parser(classic);
         parser.parse(argc, argv);

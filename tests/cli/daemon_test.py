@@ -229,7 +229,7 @@ class Administration(DaemonTest):
             self.assertIn("label: the label ", self.ask("set", "label=" + bad, code=1))
             self.assertIn("the label ", self.ask("create-volume", "1M", "--label", bad, code=1))
             made = ubcache("make", "-B", "new", "-l", bad, cwd=self.dir)
-            self.assert_one_line_error(made, "ubcache: make: the label ", code=2)
+            self.assert_one_line_error(made, "ubcache make: the label ", code=2)
         self.ask("stop")
         self.ended()
         self.assertIn("away: ", self.start())
@@ -299,7 +299,7 @@ class Refusals(DaemonTest):
         self.assert_one_line_error(self.serve("--cache", "ssd", "--backing", "blank"), "blank")
         self.assert_one_line_error(
             self.serve("--cache", "ssd", "--backing", "disk", "--nbd", "somewhere"),
-            "ubcache: serve: --nbd somewhere: use unix:PATH or HOST:PORT", code=2)
+            "ubcache serve: --nbd somewhere: use unix:PATH or HOST:PORT", code=2)
         self.assertEqual(self.serve("--backing", "disk").returncode, 2)
 
     def test_the_same_device_twice_is_called_that(self):

@@ -319,8 +319,11 @@ class UbcacheMake(ScratchTest):
 
 
 class WrongUsage(ScratchTest):
-    def refused(self, line, *words):
-        self.assert_one_line_error(ubcache(*line.split(), cwd=self.dir), "ubcache: ", *words, code=2)
+    def refused(self, line, *words, command=""):
+        result = ubcache(*line.split(), cwd=self.dir)
+        self.assert_one_line_error(result, *words, code=2)
+        begin = f"ubcache {command}: " if command else "ubcache: "
+        self.assertEqual(result.stderr.decode()[:len(begin)], begin)
 
     def test_unknown_command_is_named_with_what_may_have_been_meant(self):
         self.refused("sataus", "unknown command sataus", "did you mean status?")
@@ -334,7 +337,23 @@ class WrongUsage(ScratchTest):
                      "create-volume big", "make", "make --bogus", "make c", "make -b 3k -C c",
                      "make -o 3 -B c", "make --cset-uuid x -C c", "make -b"):
             with self.subTest(line=line):
-                self.refused(line, line.split()[0] if line[0] != "-" else "--bogus")
+                if line[0] == "-":
+                    self.refused(line, "--bogus")
+                else:
+                    self.refused(line, command=line.split()[0])
+
+    def test_what_is_refused_or_fails_begins_in_the_same_way(self):
+        self.image("b", 64 * MIB)
+        uuid = "01234567-89ab-cdef-0123-456789abcdef"
+        for line in ("show b", "make -C nope", "serve --cache nope --control c.sock",
+                     "status --control nope", "set a=b --control nope", "gc --control nope",
+                     f"abandon {uuid} --control nope", f"abandon {uuid} --backing b",
+                     "config --save x.toml --control nope", "assemble b --start no"):
+            with self.subTest(line=line):
+                failed = ubcache(*line.split(), cwd=self.dir)
+                self.assertEqual(failed.returncode, 1)
+                begin = f"ubcache {line.split()[0]}: "
+                self.assertEqual(failed.stderr.decode()[:len(begin)], begin)
 
 
 class Output(ScratchTest):
