@@ -195,8 +195,10 @@ void add_serve(CLI::App& app, ServeWords& words, int& status) {
                     "default control socket: /run/ubcache/sys)");
     sub->add_flag("--no-sys", words.no_sys, "Show them nowhere");
     sub->add_flag("--read-only", options.read_only, "Never write to any device");
-    sub->add_flag("--attach", options.attach,
-                  "Attach backing devices that belong to no set, or to another one");
+    sub->add_flag(
+        "--attach", options.attach,
+        "Attach backing devices that belong to no set (states no cache and inconsistent); "
+        "members of another set are refused");
     sub->add_option("--set-option", words.set_options, "KEY=VALUE as for ubcache set")->take_all();
     sub->footer(
         "Example:\n"

@@ -292,6 +292,18 @@ class Refusals(DaemonTest):
             result = ubcache(*command, "--control", self.path("nobody.sock"), cwd=self.dir)
             self.assert_one_line_error(result, "nobody.sock", "ubcache serve")
 
+    def test_attach_is_not_for_members_of_another_set_and_does_not_claim_to_be(self):
+        self.image("ssd2", 64 * MIB)
+        self.assertEqual(ubcache("make", "-C", "ssd2", cwd=self.dir).returncode, 0)
+        self.start()  # which makes the disk a member
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        refused = self.serve("--cache", "ssd2", "--backing", "disk", "--attach")
+        self.assert_one_line_error(refused, "disk: it belongs to cache set ", "detach")
+        text = " ".join(ubcache("serve", "--help").stdout.decode().split())
+        self.assertNotIn("or to another one", text)
+        self.assertIn("members of another set are refused", text)
+
     def test_serve_explains_what_is_wrong(self):
         self.assert_one_line_error(self.serve("--cache", "nope"), "nope")
         self.image("blank", 64 * MIB)
