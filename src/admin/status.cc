@@ -107,6 +107,7 @@ json set_json(const ServedSet& served) {
              {"flash_only_bytes", flash_only_bytes(served)},
              {"flash_only_size_bytes", flash_only_size(served)},
              {"data_capacity_bytes", data_capacity(set)},
+             {"read_only", served.read_only()},
              {"failure", set.failure()}};
     out["buckets"] = {{"unused", buckets.unused},
                       {"clean", buckets.clean},

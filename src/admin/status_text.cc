@@ -44,6 +44,11 @@ std::string word(const json& object, const char* name) {
     return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+bool flag(const json& object, const char* name) {
+    const auto found = object.find(name);
+    return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
 const json& member(const json& object, const char* name) {
     static const json empty = json::object();
     const auto found = object.find(name);
@@ -75,6 +80,10 @@ std::string set_text(const json& set) {
     if (promised > number(set, "data_capacity_bytes")) {
         out += fmt::format("  overcommitted cache-only volumes may grow to {}, {} can be held\n",
                            pretty_size(promised), pretty_size(number(set, "data_capacity_bytes")));
+    }
+    if (flag(set, "read_only")) {
+        out +=
+            "  read-only     nothing is written to any device; it was asked for with --read-only\n";
     }
     if (!word(set, "failure").empty()) {
         out += fmt::format("  FAILED        {}\n", word(set, "failure"));
@@ -114,8 +123,7 @@ std::uint64_t bypassed_requests(const json& stats) {
 
 std::string volume_text(const json& volume) {
     const json& stats = member(volume, "stats");
-    const auto flash = volume.find("flash_only");
-    const bool flash_only = flash != volume.end() && flash->is_boolean() && flash->get<bool>();
+    const bool flash_only = flag(volume, "flash_only");
     std::string out = fmt::format("\n{}\n", word(volume, "name"));
     out += fmt::format("  size          {}, {}\n", pretty_size(number(volume, "size_bytes")),
                        flash_only ? std::string("lives on the cache device alone")

@@ -273,10 +273,13 @@ class Administration(DaemonTest):
         before = self.bytes_of("ssd"), self.bytes_of("disk")
         # A blank set cannot be served read-only, so it is served once before.
         self.start()
+        self.assertNotIn("read-only", self.ask("status"))
         self.ask("stop")
         self.ended()
         before = self.bytes_of("ssd"), self.bytes_of("disk")
         self.start("--read-only")
+        self.assertIn("\n  read-only ", self.ask("status"))
+        self.assertTrue(json.loads(self.ask("status", "--json"))["set"]["read_only"])
         self.ask("stop")
         self.assertEqual(self.ended(), 0)
         self.assertEqual((self.bytes_of("ssd"), self.bytes_of("disk")), before)
