@@ -28,10 +28,11 @@ void print_json(const json& value) {
 }
 
 // "FIRST-BYTE BYTES" lines, durable once close() has returned without error. A file that was made
-// for nothing is removed.
+// for nothing is removed. Without a path they are dropped.
 class LostList {
 public:
     static Outcome<LostList> create(std::string path) {
+        if (path.empty()) return LostList(std::move(path), -1);
         if (path == "-") return LostList(std::move(path), STDOUT_FILENO);
         const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
         if (fd < 0) {
@@ -54,6 +55,7 @@ public:
     void keep() { keep_ = true; }
 
     void add(const std::string& text) {
+        if (fd_ < 0) return;
         std::size_t done = 0;
         while (done < text.size() && error_ == 0) {
             const ssize_t put = ::write(fd_, text.data() + done, text.size() - done);
@@ -64,7 +66,7 @@ public:
         }
     }
     Outcome<> make_durable() {
-        if (error_ == 0 && path_ != "-" && ::fsync(fd_) != 0) error_ = errno;
+        if (error_ == 0 && fd_ >= 0 && path_ != "-" && ::fsync(fd_) != 0) error_ = errno;
         if (error_ == 0) return {};
         return tl::unexpected(
             fmt::format("{}: {}; nothing was given up", path_, std::strerror(error_)));
@@ -105,12 +107,17 @@ std::string said(const std::string& uuid, std::uint64_t dirty, bool complete) {
                        complete ? "are " : "or more are ");
 }
 
+// Where the list goes. Who only looks need not have a file, which would be in the way when the data
+// are then given up.
+std::string list_path(const AbandonOptions& options) {
+    if (!options.list.empty() || !options.discard) return options.list;
+    return fmt::format("ubcache-lost-{}.txt", options.uuid);
+}
+
 // With a daemon: it knows the ranges.
 Outcome<> ask(const ClientOptions& client, const AbandonOptions& options) {
     TRY(ControlClient control, ControlClient::connect(client.control));
-    const std::string path =
-        options.list.empty() ? fmt::format("ubcache-lost-{}.txt", options.uuid) : options.list;
-    TRY(LostList list, LostList::create(path));
+    TRY(LostList list, LostList::create(list_path(options)));
     list.add(heading(options.uuid));
     const auto take = [&list](const json& progress) { add_ranges(list, progress); };
     TRY(json found, control.request(json{{"op", "list-dirty"}, {"uuid", options.uuid}}, take));
@@ -118,7 +125,7 @@ Outcome<> ask(const ClientOptions& client, const AbandonOptions& options) {
     const bool complete = found.value("complete", false);
     if (!complete) list.add(kIncomplete);
     TRY_OK(list.make_durable());
-    found["list"] = list.path();
+    if (!list.path().empty()) found["list"] = list.path();
     found["discarded"] = false;
     if (options.discard) {
         const json request{{"op", "abandon"}, {"uuid", options.uuid}, {"discard_dirty", true}};
@@ -130,10 +137,12 @@ Outcome<> ask(const ClientOptions& client, const AbandonOptions& options) {
     const bool aside = list.path() == "-";  // standard output has the list
     if (client.json && !aside) print_json(found);
     if (client.json || aside) return {};
-    std::printf("%s; the list is in %s\n", said(options.uuid, dirty, complete).c_str(),
-                list.path().c_str());
+    const std::string where =
+        list.path().empty() ? "where, writes --list FILE" : "the list is in " + list.path();
+    std::printf("%s; %s\n", said(options.uuid, dirty, complete).c_str(), where.c_str());
     if (!options.discard) {
-        std::printf("Nothing was given up. To do that: --discard-dirty (and another --list)\n");
+        std::printf("Nothing was given up. To do that: --discard-dirty%s\n",
+                    list.path().empty() ? "" : " (and another --list)");
     } else if (found.value("goes_on", std::string()) == "volume") {
         std::printf("given up; the volume goes on with what its backing device has\n");
     } else {

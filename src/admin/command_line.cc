@@ -162,7 +162,7 @@ void add_abandon(CLI::App& app, Parsed& parsed) {
     CLI::App* sub = add_client(
         app, parsed, "abandon",
         "Go on without data that only a lost cache device has, or without a lost backing device",
-        "abandon 2f0c8a4e-90c1-4f0b-8a4f-5a4f0f3f9d11            (lists what would be lost)\n"
+        "abandon 2f0c8a4e-90c1-4f0b-8a4f-5a4f0f3f9d11            (tells what would be lost)\n"
         "  ubcache abandon 2f0c8a4e-90c1-4f0b-8a4f-5a4f0f3f9d11 --discard-dirty --list lost.txt\n"
         "  ubcache abandon 2f0c8a4e-90c1-4f0b-8a4f-5a4f0f3f9d11 --discard-dirty --backing "
         "/dev/sdb");
@@ -170,10 +170,10 @@ void add_abandon(CLI::App& app, Parsed& parsed) {
     sub->add_option("uuid", options.uuid, "Uuid of the backing device (see ubcache show)")
         ->required();
     sub->add_flag("--discard-dirty", options.discard,
-                  "Give the data up; without this they are only listed");
+                  "Give the data up; without this it is only told how much they are");
     sub->add_option("--list", options.list,
-                    "Write what is lost to this new file, - for standard output (default: "
-                    "ubcache-lost-UUID.txt)");
+                    "Write what is lost to this new file, - for standard output (default with "
+                    "--discard-dirty: ubcache-lost-UUID.txt)");
     sub->add_option("--backing", options.backing,
                     "No daemon runs and the cache device is gone for good: change this backing "
                     "device itself");

@@ -1,5 +1,6 @@
 """Volumes that come, go and come back, and the names that they have."""
 
+import json
 import os
 import unittest
 
@@ -71,8 +72,14 @@ class Membership(DaemonTest):
     def test_set_goes_on_without_a_device_that_is_given_up(self):
         uuid = self.make_dirty()
         self.start(backing=())
-        self.assertIn("64 KiB", self.ask("abandon", uuid, "--discard-dirty", "--list", "lost.txt"))
-        with open(self.path("lost.txt")) as lost:
+        files = os.listdir(self.dir)
+        told = self.ask("abandon", uuid)
+        self.assertIn("64 KiB", told)
+        self.assertIn("Nothing was given up", told)
+        self.assertNotIn("list", json.loads(self.ask("abandon", uuid, "--json")))
+        self.assertEqual(os.listdir(self.dir), files, "a look leaves nothing behind")
+        self.assertIn("64 KiB", self.ask("abandon", uuid, "--discard-dirty"))
+        with open(self.path(f"ubcache-lost-{uuid}.txt")) as lost:
             self.assertIn("8192 65536", lost.read())
         self.assertEqual(self.status()["set"]["buckets"]["dirty"], 0)
         self.assertIn("does not know", self.ask("abandon", uuid, code=1))
