@@ -167,8 +167,10 @@ Task<Result<SetVolume*>> OpenSet::add_backing(io::BlockDevice& device, AttachMod
             co_return tl::unexpected(entered.error());
         }
     } else {
-        report.notes.push_back(fmt::format("{}: state {}: runs without a cache", device.name(),
-                                           ondisk::name_of(superblock.state())));
+        report.notes.push_back(
+            fmt::format("{}: state {}: runs without a cache{}", device.name(),
+                        ondisk::name_of(superblock.state()),
+                        options_.read_only ? "" : "; to cache it: ubcache attach, serve --attach"));
     }
     const std::string label = label_text(superblock.label);
     VolumeIdentity identity{placement.inode, superblock.uuid, {}, label, 0};

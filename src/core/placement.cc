@@ -93,6 +93,15 @@ Result<OpenSet::Placement> OpenSet::place(const Superblock& superblock, const st
                       Error{Errc::not_found, 0, "uuid not in the set"});
     }
     if (options_.read_only) return placement;
+    if (known) {
+        const std::uint64_t dirty_kib = (table_.dirty_sectors(*known) + 1) / 2;
+        const std::string dirty =
+            dirty_kib == 0 ? "" : fmt::format(", {} KiB of dirty data included", dirty_kib);
+        report.notes.push_back(
+            fmt::format("{}: it was used without this cache or its dirty data was given up (state "
+                        "{}): what the cache has of it is out of date and is dropped{}",
+                        name, ondisk::name_of(state), dirty));
+    }
     placement.old_entry = known;
     const std::optional<Inode> free = find_uuid(ondisk::Uuid{});
     if (!free) {

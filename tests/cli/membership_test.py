@@ -108,6 +108,26 @@ class Membership(DaemonTest):
         self.start("--attach", cache="new")
         self.assertEqual(self.volume()["state"], "clean")
 
+    def test_what_a_returned_cache_has_of_a_device_that_was_given_up_is_told(self):
+        uuid = self.make_dirty()
+        done = ubcache("abandon", uuid, "--backing", "disk", "--discard-dirty", cwd=self.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = self.start()
+        self.assertIn("disk: it was used without this cache or its dirty data was given up", said)
+        self.assertIn("dropped, 64 KiB of dirty data included", said)
+        self.assertEqual(self.volume()["dirty_bytes"], 0)
+        self.ask("stop")
+        self.assertEqual(self.ended(), 0)
+        self.assertNotIn("given up", self.start())
+
+    def test_device_of_no_set_is_served_and_told_how_to_get_a_cache(self):
+        self.image("other", 32 * MIB)
+        self.assertEqual(ubcache("make", "-B", "other", cwd=self.dir).returncode, 0)
+        self.assertIn("other: state no cache: runs without a cache; to cache it: ubcache attach, ",
+                      self.start(backing=("disk", "other")))
+        self.ask("attach", "other")
+        self.assertEqual({v["state"] for v in self.status()["volumes"]}, {"clean"})
+
     @unittest.skipUnless(os.geteuid() == 0 and support.real("losetup") and
                          os.path.exists("/dev/loop-control"), "needs loop devices")
     def test_file_and_its_loop_device_are_one_device(self):
