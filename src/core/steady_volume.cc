@@ -1,5 +1,7 @@
 #include "core/steady_volume.h"
 
+#include <utility>
+
 #include "core/steady_set.h"
 
 namespace uc::core {
@@ -22,11 +24,13 @@ bool may_pass(const Error& error) {
 
 }  // namespace
 
-// After a request that went well.
-Result<void> SteadyVolume::judge(Kind kind, std::uint64_t from, std::uint64_t to) {
+// After a request that went well. `tellings`: as it began. A flush that was under way when another
+// one told of a loss does not say that all is well.
+Result<void> SteadyVolume::judge(Kind kind, std::uint64_t from, std::uint64_t to,
+                                 std::uint64_t tellings) {
     if (kind == Kind::write && !lost_.empty()) lost_.remove(from, to);
-    if (kind == Kind::flush && tell_loss_) {
-        tell_loss_ = false;
+    if (kind == Kind::flush && (tell_loss_ || tellings_ != tellings)) {
+        tellings_ += std::exchange(tell_loss_, false);
         return fail(Errc::data_lost, "writes that were never flushed went with the cache device");
     }
     return {};
@@ -35,6 +39,7 @@ Result<void> SteadyVolume::judge(Kind kind, std::uint64_t from, std::uint64_t to
 template <class Start>
 Task<Result<void>> SteadyVolume::persist(Kind kind, std::uint64_t from, std::uint64_t to,
                                          Start start) {
+    const std::uint64_t tellings = tellings_;
     for (;;) {
         if (set_.switching()) {
             co_await set_.settled();
@@ -44,7 +49,7 @@ Task<Result<void>> SteadyVolume::persist(Kind kind, std::uint64_t from, std::uin
         }
         const std::uint64_t round = set_.round();
         const Result<void> done = co_await start(*now_);
-        if (done) co_return judge(kind, from, to);
+        if (done) co_return judge(kind, from, to, tellings);
         if (!may_pass(done.error())) co_return done;
         // The volume holds it to be told now. Until it is, no other flush may say that all is well,
         // nor this one when it is tried again.
@@ -54,7 +59,7 @@ Task<Result<void>> SteadyVolume::persist(Kind kind, std::uint64_t from, std::uin
         if (other_set) continue;
         const bool returned = co_await set_.wait_for_backing(*this);
         if (returned) continue;
-        if (tells) tell_loss_ = false;
+        if (tells) tellings_ += std::exchange(tell_loss_, false);
         co_return done;
     }
 }

@@ -67,7 +67,7 @@ private:
     template <class Start>
     Task<Result<void>> persist(Kind kind, std::uint64_t from, std::uint64_t to, Start start);
     // What an error of the request comes to; nothing: it was none.
-    Result<void> judge(Kind kind, std::uint64_t from, std::uint64_t to);
+    Result<void> judge(Kind kind, std::uint64_t from, std::uint64_t to, std::uint64_t tellings);
 
     SteadySet& set_;
     SetVolume* now_;
@@ -77,6 +77,7 @@ private:
     std::uint32_t pauses_ = 0;
     RangeSet lost_;  // sectors of the volume: written, never flushed, gone
     bool tell_loss_ = false;
+    std::uint64_t tellings_ = 0;  // flushes that had to tell; what was under way then fails, too
     // The backing device does not answer.
     bool away_ = false;
     bool suspected_ = false;  // is being asked
