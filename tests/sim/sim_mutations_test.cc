@@ -40,7 +40,7 @@ constexpr Known kKnown[] = {
     {Mutation::node_without_fua, 3},
     {Mutation::forget_freed_record, 1},
     {Mutation::free_before_parent, 1},
-    {Mutation::pin_dropped_before_leaf, 80},
+    {Mutation::pin_dropped_before_leaf, 790},
     {Mutation::append_without_fua, 18},
     {Mutation::tail_too_new, 1},
     {Mutation::append_only_first_set, 1},
@@ -65,8 +65,8 @@ constexpr Known kKnown[] = {
     {Mutation::loss_not_told, 1},
     {Mutation::lost_range_readable, 1},
     {Mutation::backing_loss_not_told, 143},
-    {Mutation::failed_flush_of_another, 198},
-    {Mutation::failed_cache_flush_forgiven, 1927},
+    {Mutation::failed_flush_of_another, 640},
+    {Mutation::failed_cache_flush_forgiven, 4500},
 };
 
 // Noticed by one seed in hundreds.
