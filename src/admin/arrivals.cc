@@ -61,8 +61,8 @@ Task<void> Arrivals::complete() {
         co_await io::TimedWait(clock_, changed_, deadline - clock_.now());
     }
     if (stopping_) co_return;
-    for (const ondisk::Uuid& uuid : served_.set()->absent_devices()) {
-        log_("backing device " + uuid.to_string() +
+    for (const core::AbsentDevice& device : served_.set()->absent_devices()) {
+        log_("backing device " + device.uuid.to_string() +
              " has not appeared; it is served as soon as it does");
     }
 }

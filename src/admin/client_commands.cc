@@ -30,6 +30,11 @@ std::uint64_t member_number(const json& object, const char* name) {
     return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
+bool has_notes(const json& result) {
+    const auto notes = result.find("notes");
+    return notes != result.end() && notes->is_array() && !notes->empty();
+}
+
 void print_notes(const json& result) {
     const auto notes = result.find("notes");
     if (notes == result.end() || !notes->is_array()) return;
@@ -164,22 +169,29 @@ int flush_command(const ClientOptions& options, const std::string& volume) {
     const Outcome<json> result = ask(options, request);
     if (!result) return complain("flush", result.error());
     if (options.json) return 0;
-    if (volume.empty()) {
+    if (volume.empty() && has_notes(*result)) {
+        std::printf("the dirty data of the volumes in service is on their backing devices, but:\n");
+    } else if (volume.empty()) {
         std::printf("all data that was dirty is on the backing devices\n");
     } else {
         std::printf("%s: all data that was dirty is on the backing device\n", volume.c_str());
     }
+    print_notes(*result);
     const std::uint64_t stays = member_number(*result, "flash_only_bytes");
     if (stays != 0) {
         std::printf("%s of cache-only volumes stay where they live, on the cache device\n",
                     pretty_size(stays).c_str());
     }
-    print_notes(*result);
     return 0;
 }
 
 int stop_command(const ClientOptions& options, bool flush) {
-    return ask_and_say(options, json{{"op", "stop"}, {"flush", flush}}, "stopped");
+    const Outcome<json> result = ask(options, json{{"op", "stop"}, {"flush", flush}});
+    if (!result) return complain("stop", result.error());
+    if (options.json) return 0;
+    std::printf("stopped\n");
+    print_notes(*result);
+    return 0;
 }
 
 int create_volume_command(const ClientOptions& options, const std::string& size,

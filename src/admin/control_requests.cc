@@ -244,8 +244,8 @@ ControlRequests::Answer ControlRequests::flush(const json& request, ControlReply
     if (name.empty()) {
         CO_OK(co_await write_back_.flush_all(reply));
         json result = result_with_count("flash_only_bytes", flash_only_bytes(served_));
-        const std::string missing = served_.missing_device_note();
-        if (!missing.empty()) result["notes"].push_back(missing);
+        const std::vector<std::string> missing = served_.missing_device_notes();
+        if (!missing.empty()) result["notes"] = missing;
         co_return std::move(result);
     }
     CO_TRY(ServedVolume volume, named_volume(name));
@@ -254,21 +254,26 @@ ControlRequests::Answer ControlRequests::flush(const json& request, ControlReply
 }
 
 ControlRequests::Answer ControlRequests::stop(const json& request, ControlReply& reply) {
-    if (!flag_member(request, "flush")) co_return co_await wait_for_stop();
+    if (!flag_member(request, "flush")) {
+        CO_OK(co_await wait_for_stop());
+        co_return empty_result();
+    }
     // From the flush to the end, so that the two have nothing between them.
     const DirtyingPause pause(served_.volumes());
     CO_OK(co_await write_back_.flush_all(reply));
     served_.write_back_at_end();
-    co_return co_await wait_for_stop();
+    const std::vector<std::string> missing = served_.missing_device_notes();
+    CO_OK(co_await wait_for_stop());
+    co_return result_with_notes(missing);
 }
 
-ControlRequests::Answer ControlRequests::wait_for_stop() {
+Task<Outcome<>> ControlRequests::wait_for_stop() {
     request_stop_();
     while (!is_stopped_) {
         co_await stopped_.wait();
     }
     if (!stop_failure_.empty()) co_return tl::unexpected(stop_failure_);
-    co_return empty_result();
+    co_return Outcome<>();
 }
 
 ControlRequests::Answer ControlRequests::create_volume(const json& request) {

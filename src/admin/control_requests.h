@@ -34,7 +34,7 @@ private:
     Answer abandon(const nlohmann::json& request);
     Answer flush(const nlohmann::json& request, ControlReply& reply);
     Answer stop(const nlohmann::json& request, ControlReply& reply);
-    Answer wait_for_stop();
+    Task<Outcome<>> wait_for_stop();
     Answer create_volume(const nlohmann::json& request);
     Answer collect_garbage();
 

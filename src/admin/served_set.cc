@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
+#include "admin/absent_devices.h"
 #include "admin/alone.h"
 #include "admin/attributes.h"
 #include "admin/busy_retry.h"
@@ -83,10 +83,9 @@ Task<Outcome<>> ServedSet::open() {
         Outcome<std::string> added = co_await add_backing(path, mode);
         if (!added) co_return tl::unexpected(added.error());
     }
-    const std::string missing = missing_device_note();
-    if (!missing.empty()) {
-        notes_.push_back(missing);
-    } else if (volumes_.empty()) {
+    const std::vector<std::string> missing = missing_device_notes();
+    notes_.insert(notes_.end(), missing.begin(), missing.end());
+    if (missing.empty() && volumes_.empty()) {
         notes_.push_back(
             fmt::format("{}: no backing device was named and the set has no volume of its own; "
                         "add one with 'ubcache attach' or 'create-volume'",
@@ -124,14 +123,8 @@ Task<Result<core::SteadySet::Device>> ServedSet::find_device(const ondisk::Super
     co_return fail(Errc::not_found, "there is no such device");
 }
 
-std::string ServedSet::missing_device_note() const {
-    const auto dirty = [](const ServedVolume& v) { return v.volume->dirty_sectors() != 0; };
-    const bool others = std::any_of(volumes_.begin(), volumes_.end(), dirty);
-    if (others || set_->bucket_counts().dirty == 0) return {};
-    return fmt::format(
-        "{}: it HOLDS DIRTY DATA of a device that is missing: name it with --backing, or with "
-        "'ubcache attach'",
-        options_.cache);
+std::vector<std::string> ServedSet::missing_device_notes() const {
+    return absent_dirty_notes(*set_, options_.cache);
 }
 
 Outcome<> ServedSet::check_devices() {

@@ -94,9 +94,8 @@ public:
     void set_host(AttributeHost& host) { host_ = &host; }
     // For attributes of a volume, or (null) of the set and its cache device.
     AttributeTarget target(core::SetVolume* volume) const { return {set_.get(), volume, host_}; }
-    // Not empty: one line on dirty data of a backing device that is not here. Found only while
-    // nothing else is dirty.
-    std::string missing_device_note() const;
+    // One line per backing device that is not here and of which the cache has dirty data.
+    std::vector<std::string> missing_device_notes() const;
     // What recovery had to say, and what happened since.
     const std::vector<std::string>& notes() const { return notes_; }
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "admin/absent_devices.h"
 #include "admin/attributes.h"
 #include "admin/size_text.h"
 
@@ -109,6 +110,7 @@ json set_json(const ServedSet& served) {
              {"data_capacity_bytes", data_capacity(set)},
              {"read_only", served.read_only()},
              {"failure", set.failure()}};
+    out["absent"] = absent_json(set);
     out["buckets"] = {{"unused", buckets.unused},
                       {"clean", buckets.clean},
                       {"dirty", buckets.dirty},

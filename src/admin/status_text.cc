@@ -62,6 +62,23 @@ std::string_view reason_words(std::string_view name) {
     return name;
 }
 
+// Of devices that are not here: what the cache alone has.
+std::string absent_text(const json& set) {
+    std::string out;
+    const auto absent = set.find("absent");
+    if (absent == set.end() || !absent->is_array()) return out;
+    for (const json& device : *absent) {
+        if (number(device, "dirty_bytes") == 0) continue;
+        const std::string label = word(device, "label");
+        out += fmt::format(
+            "  MISSING       backing device {}{}, with {} of dirty data that only the cache has\n",
+            word(device, "uuid"), label.empty() ? "" : fmt::format(" ({})", label),
+            pretty_size(number(device, "dirty_bytes")));
+        out += "                bring it and name it with 'ubcache attach'\n";
+    }
+    return out;
+}
+
 std::string set_text(const json& set) {
     const json& buckets = member(set, "buckets");
     const std::uint64_t unused = number(buckets, "unused"), clean = number(buckets, "clean");
@@ -88,6 +105,7 @@ std::string set_text(const json& set) {
     if (!word(set, "failure").empty()) {
         out += fmt::format("  FAILED        {}\n", word(set, "failure"));
     }
+    out += absent_text(set);
     if (number(member(set, "stats"), "prio_tables_rebuilt") != 0) {
         out += "  repaired      the priority table was damaged and has been rebuilt\n";
     }

@@ -72,6 +72,13 @@ struct DirtyRanges {
     bool complete = true;  // false: part of the index cannot be read, the list has less than that
 };
 
+// A backing device that the set knows and that is not in service.
+struct AbsentDevice {
+    ondisk::Uuid uuid;
+    std::string label;
+    std::uint64_t dirty_sectors = 0;  // that only the cache has
+};
+
 class CacheSet {
 public:
     virtual ~CacheSet() = default;
@@ -105,7 +112,7 @@ public:
 
     virtual const std::vector<SetVolume*>& volumes() const = 0;
     // Backing devices that the set knows and that are not in service, in the table's order.
-    virtual std::vector<ondisk::Uuid> absent_devices() const = 0;
+    virtual std::vector<AbsentDevice> absent_devices() const = 0;
     virtual const ondisk::Superblock& superblock() const = 0;
     virtual const std::string& cache_name() const = 0;
     virtual SetOptions& options() = 0;

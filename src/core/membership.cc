@@ -30,13 +30,15 @@ std::optional<Inode> OpenSet::find_uuid(const ondisk::Uuid& uuid) const {
     return std::nullopt;
 }
 
-std::vector<ondisk::Uuid> OpenSet::absent_devices() const {
-    std::vector<ondisk::Uuid> absent;
-    for (const UuidEntry& entry : uuids_) {
+std::vector<AbsentDevice> OpenSet::absent_devices() const {
+    std::vector<AbsentDevice> absent;
+    for (Inode inode = 0; inode < uuids_.size(); ++inode) {
+        const UuidEntry& entry = uuids_[inode];
         const bool backing = !entry.is_free() && !entry.flash_only();
         const auto same = [&](const auto& volume) { return volume->uuid() == entry.uuid; };
         if (!backing || entry.uuid == ondisk::kInvalidatedUuid) continue;
-        if (std::ranges::none_of(volumes_, same)) absent.push_back(entry.uuid);
+        if (std::ranges::any_of(volumes_, same)) continue;
+        absent.push_back({entry.uuid, label_text(entry.label), table_.dirty_sectors(inode)});
     }
     return absent;
 }

@@ -54,7 +54,7 @@ public:
     Task<Result<void>> collect_garbage() override;
 
     const std::vector<SetVolume*>& volumes() const override { return volume_list_; }
-    std::vector<ondisk::Uuid> absent_devices() const override;
+    std::vector<AbsentDevice> absent_devices() const override;
     const ondisk::Superblock& superblock() const override { return superblock_; }
     const std::string& cache_name() const override { return cache_.name(); }
     SetOptions& options() override { return options_; }

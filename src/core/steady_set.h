@@ -64,7 +64,7 @@ public:
     Task<Result<void>> stop() override;
     Task<Result<void>> collect_garbage() override;
     const std::vector<SetVolume*>& volumes() const override { return volume_list_; }
-    std::vector<ondisk::Uuid> absent_devices() const override { return set_->absent_devices(); }
+    std::vector<AbsentDevice> absent_devices() const override { return set_->absent_devices(); }
     const ondisk::Superblock& superblock() const override { return set_->superblock(); }
     const std::string& cache_name() const override { return set_->cache_name(); }
     SetOptions& options() override { return set_->options(); }
