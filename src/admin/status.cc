@@ -73,6 +73,7 @@ json volume_json(const ServedSet& served, const ServedVolume& entry) {
              {"cache_mode", ondisk::name_of(volume.cache_mode())},
              {"dirty_bytes", volume.dirty_sectors() * kSectorBytes},
              {"read_only", volume.read_only()},
+             {"writeback_failure", volume.writeback_trouble()},
              {"nbd", served.nbd_uri(entry)},
              {"file", served.file_path(entry)},
              {"block_device", served.block_path(entry)}};

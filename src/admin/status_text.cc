@@ -155,6 +155,12 @@ std::string volume_text(const json& volume) {
         out += fmt::format("  dirty data    {} in the cache only, not yet on the backing device\n",
                            pretty_size(number(volume, "dirty_bytes")));
     }
+    if (!word(volume, "writeback_failure").empty()) {
+        out += fmt::format("  WRITE-BACK    FAILS: {}\n", word(volume, "writeback_failure"));
+        out +=
+            "                mend that device; it is tried again every few seconds, and the "
+            "data stays in the cache\n";
+    }
     if (!word(volume, "nbd").empty())
         out += fmt::format("  NBD           {}\n", word(volume, "nbd"));
     if (!word(volume, "block_device").empty()) {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "admin/size_text.h"
 #include "io/timed_wait.h"
 
 namespace uc::admin {
@@ -30,6 +31,14 @@ std::string progress_line(const std::string& volume, std::uint64_t total, std::u
 bool runs_without_cache(const core::SetVolume& volume) {
     return volume.state() == ondisk::BackingState::none ||
            volume.state() == ondisk::BackingState::stale;
+}
+
+std::string failure(const ServedVolume& served, const Error& error) {
+    const core::SetVolume& volume = *served.volume;
+    const std::string trouble = volume.writeback_trouble();
+    if (trouble.empty()) return explain(served.name, error);
+    return fmt::format("{}: write-back fails: {}; {} stay dirty in the cache", served.name, trouble,
+                       pretty_size(volume.dirty_sectors() * kSectorBytes));
 }
 
 }  // namespace
@@ -117,7 +126,7 @@ Task<Outcome<>> WriteBackRequests::perform(ServedVolume served, Kind kind, Contr
         }
         if (!work.done) co_await io::TimedWait(clock_, work.changed, kInterval);
     }
-    if (!work.result) co_return tl::unexpected(explain(served.name, work.result.error()));
+    if (!work.result) co_return tl::unexpected(failure(served, work.result.error()));
     if (total != 0) {
         Result<void> ignored = co_await reply.send(progress_line(served.name, total, 0));
         static_cast<void>(ignored);

@@ -59,6 +59,9 @@ public:
     // Writes all dirty data back at full speed (as far as it was dirty at the call) and waits until
     // that is durable on the backing device.
     virtual Task<Result<void>> write_back_all() = 0;
+    // Not empty: dirty data cannot be written back; which device refuses and why. Stays until a
+    // whole round over the dirty data went well.
+    virtual std::string writeback_trouble() const = 0;
     // Between these nothing new becomes dirty: writes go to the backing device as well, whatever
     // the cache mode. They nest; the mode on disk stays. Flash-only volumes do not mind.
     virtual void pause_dirtying() = 0;

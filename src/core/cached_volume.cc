@@ -1,8 +1,11 @@
 #include "core/cached_volume.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "base/error_text.h"
 #include "core/labels.h"
 
 namespace uc::core {
@@ -45,6 +48,14 @@ CachedVolume::CachedVolume(Services& services, VolumeIdentity identity, io::Bloc
         .failed =
             [this] {
                 if (trouble_) trouble_();
+            },
+        .refused =
+            [this](const writeback::Trouble& trouble) {
+                ++(trouble.of_cache ? services_.counters.cache_io_errors : stats_.io_errors);
+            },
+        .trouble_changed =
+            [this] {
+                if (writeback_changed_) writeback_changed_();
             },
         .knobs =
             [this] {
@@ -111,6 +122,14 @@ const VolumeStats& CachedVolume::stats() const {
                              (rate_.next() - services_.clock.now()) / std::chrono::milliseconds(1)};
     }
     return stats_;
+}
+
+std::string CachedVolume::writeback_trouble() const {
+    if (!writeback_ || !writeback_->trouble() || dirty_sectors() == 0) return {};
+    const writeback::Trouble& trouble = *writeback_->trouble();
+    const bool cache = trouble.of_cache;
+    return fmt::format("the {} device {}: {}", cache ? "cache" : "backing",
+                       cache ? services_.cache.name() : backing_name(), error_text(trouble.error));
 }
 
 void CachedVolume::options_changed() {

@@ -73,6 +73,7 @@ public:
     Task<Result<void>> set_cache_mode(ondisk::CacheMode mode) override;
     Task<Result<void>> set_label(std::string label) override;
     Task<Result<void>> write_back_all() override;
+    std::string writeback_trouble() const override;
     void pause_dirtying() override { ++dirtying_pauses_; }
     void resume_dirtying() override { --dirtying_pauses_; }
 
@@ -93,6 +94,8 @@ public:
     Task<Result<void>> cut_off(Task<Result<void>> forget);
     // Called when write-back fails: is the backing device there?
     void on_backing_trouble(std::function<void()> tell) { trouble_ = std::move(tell); }
+    // Called when writeback_trouble() has changed.
+    void on_writeback_change(std::function<void()> tell) { writeback_changed_ = std::move(tell); }
     // Leaves a set that has failed, dirty data or not.
     Task<Result<void>> abandon_set();
     // Takes the place of a volume of a failed set, on the same backing device.
@@ -276,6 +279,7 @@ private:
         policy::WritebackRate::kStart;  // what the controller put in options_
     policy::SequentialRuns runs_;
     std::function<void()> trouble_;
+    std::function<void()> writeback_changed_;
     std::uint32_t dirty_writers_ = 0;
     std::uint32_t dirtying_pauses_ = 0;
     async::Mutex leaving_;

@@ -28,7 +28,16 @@ bool SteadySet::stranded(const SteadyVolume& volume) const {
 
 void SteadySet::watch_backing(SteadyVolume& volume) {
     if (volume.device_ == nullptr) return;
-    static_cast<CachedVolume&>(*volume.now_).on_backing_trouble([this, &volume] {
+    CachedVolume& cached = static_cast<CachedVolume&>(*volume.now_);
+    cached.on_writeback_change([this, &cached] {
+        const std::string trouble = cached.writeback_trouble();
+        log_(trouble.empty()
+                 ? fmt::format("{}: write-back works again", cached.name())
+                 : fmt::format("{}: write-back fails: {}; its data stays dirty, and it is tried "
+                               "again every few seconds",
+                               cached.name(), trouble));
+    });
+    cached.on_backing_trouble([this, &volume] {
         if (stopping_ || volume.away_ || volume.suspected_) return;
         volume.suspected_ = true;
         tasks_.spawn(check_backing(volume));

@@ -56,6 +56,7 @@ public:
         return now_->set_label(std::move(label));
     }
     Task<Result<void>> write_back_all() override { return now_->write_back_all(); }
+    std::string writeback_trouble() const override { return now_->writeback_trouble(); }
     void pause_dirtying() override;
     void resume_dirtying() override;
 

@@ -86,7 +86,10 @@ Task<Result<void>> Writeback::drain() {
     --draining_;
     wake_.notify();
     if (result && dirty() && stopping_) result = fail(Errc::stopped, "the set is stopping");
-    if (result && dirty()) result = fail(Errc::io, "some dirty data could not be written back");
+    if (result && dirty()) {
+        const Error unknown{Errc::io, 0, "some dirty data could not be written back"};
+        result = tl::unexpected(trouble_ ? trouble_->error : unknown);
+    }
     co_return result;
 }
 
@@ -117,6 +120,7 @@ Task<Result<void>> Writeback::choose(std::uint64_t max_sectors, std::vector<Run>
             more = visited.more;
         }
         if (!runs.empty()) break;
+        round_ended();
         wrapped_ = true;
         cursor_ = 0;
     }
@@ -141,19 +145,45 @@ Task<Result<std::uint64_t>> Writeback::batch(std::uint64_t max_sectors) {
     std::uint64_t sectors = 0;
     for (const Run& run : runs) {
         if (run.written) sectors += run.to - run.from;
-        counters_.keys_failed += run.failed ? run.extents.size() : 0;
+        if (!run.trouble) continue;
+        counters_.keys_failed += run.extents.size();
+        refuse(*run.trouble);
     }
     if (sectors == 0) co_return std::uint64_t{0};
     if (!parts_.mutations.has(Mutation::clear_dirty_before_flush)) {
-        CO_OK(co_await parts_.flush_backing());
-        // A device that fails one flush may drop what it held and let the next one succeed.
-        if (parts_.flush_failures() != failures) {
-            co_return fail(Errc::io, "a flush of the backing device failed meanwhile");
-        }
+        CO_OK(co_await flush_batch(failures));
     }
     CO_OK(co_await mark_clean(runs));
     counters_.sectors += sectors;
+    if (!dirty()) round_ended();
     co_return sectors;
+}
+
+Task<Result<void>> Writeback::flush_batch(std::uint64_t failures) {
+    Result<void> flushed = co_await parts_.flush_backing();
+    // A device that fails one flush may drop what it held and let the next one succeed.
+    if (flushed && parts_.flush_failures() != failures) {
+        flushed = fail(Errc::io, "a flush of the backing device failed meanwhile");
+    }
+    if (!flushed) refuse({flushed.error(), false});
+    co_return flushed;
+}
+
+void Writeback::refuse(const Trouble& trouble) {
+    if (trouble.error.code == Errc::stopped) return;
+    failed_in_round_ = true;
+    parts_.refused(trouble);
+    const bool known = trouble_ && trouble_->of_cache == trouble.of_cache &&
+                       trouble_->error.sys == trouble.error.sys;
+    if (known) return;
+    trouble_ = trouble;
+    parts_.trouble_changed();
+}
+
+// A place that cannot be written must not look healed because its neighbours can be.
+void Writeback::round_ended() {
+    if (std::exchange(failed_in_round_, false) && dirty()) return;
+    if (std::exchange(trouble_, std::nullopt)) parts_.trouble_changed();
 }
 
 Task<void> Writeback::write_run(Run& run, async::Semaphore& slots) {
@@ -162,7 +192,8 @@ Task<void> Writeback::write_run(Run& run, async::Semaphore& slots) {
         co_await hold.acquire();
     }
     const Result<void> copied = co_await copy_run(run);
-    run.failed = !copied;
+    // The backing device's errors are known already; the others come from the cache.
+    if (!copied && !run.trouble) run.trouble = {copied.error(), true};
     slots.release();
 }
 
@@ -203,7 +234,9 @@ Task<Result<void>> Writeback::copy_extents(Run& run, std::span<std::byte> data) 
             data.subspan((key.start() - run.from) * kSectorBytes, key.size() * kSectorBytes);
         CO_OK(co_await parts_.cache.read(key.ptr().sector(), part));
     }
-    CO_OK(co_await parts_.backing.write(run.from, data));
+    const Result<void> written = co_await parts_.backing.write(run.from, data);
+    if (!written) run.trouble = {written.error(), false};
+    CO_OK(written);
     parts_.wrote_backing(run.from, run.to);
     run.written = true;
     co_return Result<void>{};

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,12 @@ struct Counters {
     std::uint64_t keys_done = 0, keys_failed = 0, sectors = 0;
 };
 
+// Why dirty data stay dirty.
+struct Trouble {
+    Error error;
+    bool of_cache = false;  // its doing, not the backing device's
+};
+
 struct Parts {
     async::Executor& executor;
     io::Clock& clock;
@@ -64,6 +71,10 @@ struct Parts {
     std::function<void(std::uint64_t from, std::uint64_t to)> wrote_backing;
     // A batch has failed.
     std::function<void()> failed;
+    // A device has refused what write-back asked of it.
+    std::function<void(const Trouble&)> refused;
+    // trouble() is another than before.
+    std::function<void()> trouble_changed;
     std::function<Knobs()> knobs;
 };
 
@@ -84,13 +95,15 @@ public:
     Task<Result<void>> drain();
 
     const Counters& counters() const { return counters_; }
+    // The last error, until a whole round over the dirty data went well.
+    const std::optional<Trouble>& trouble() const { return trouble_; }
 
 private:
     struct Run {
         std::uint64_t from = 0, to = 0;
         std::vector<ondisk::Key> extents;  // ascending, contiguous
         bool written = false;
-        bool failed = false;
+        std::optional<Trouble> trouble;
     };
 
     bool dirty() const { return parts_.table.dirty_sectors(parts_.inode) != 0; }
@@ -101,6 +114,9 @@ private:
     Task<void> write_run(Run& run, async::Semaphore& slots);
     Task<Result<void>> copy_run(Run& run);
     Task<Result<void>> copy_extents(Run& run, std::span<std::byte> data);
+    Task<Result<void>> flush_batch(std::uint64_t failures);
+    void refuse(const Trouble& trouble);
+    void round_ended();
     Task<Result<void>> mark_clean(const std::vector<Run>& runs);
     Task<void> pace(std::uint64_t sectors);
     bool spoiled(const ondisk::Key& key) const;
@@ -114,6 +130,8 @@ private:
     std::vector<std::pair<std::uint64_t, std::uint64_t>> spoiled_;  // since the batch began
     bool stopping_ = false;
     Counters counters_;
+    std::optional<Trouble> trouble_;
+    bool failed_in_round_ = false;
 };
 
 }  // namespace uc::writeback

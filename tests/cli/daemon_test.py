@@ -78,16 +78,26 @@ class Serving(DaemonTest):
     def test_progress_does_not_claim_what_failed(self):
         def small_files():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (96 * MIB, 96 * MIB))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (96 * MIB, resource.RLIM_INFINITY))
         self.start(before_exec=small_files)
         self.ask("set", "writeback_running=0")
         qemu_io(self.uri, "write -P 1 1M 64k", "write -P 2 100M 64k", "flush")
         failed = ubcache("flush", "--control", self.control, cwd=self.dir)
         self.assertEqual(failed.returncode, 1)
-        self.assertIn(b"ubcache flush: home: some dirty data could not be written", failed.stderr)
+        self.assertIn(b"ubcache flush: home: write-back fails: the backing device disk: ",
+                      failed.stderr)
+        self.assertIn(b"File too large; 64 KiB stay dirty", failed.stderr)
         self.assertNotIn(b"100%", failed.stderr)
         self.assertEqual(failed.stdout, b"")
         self.assertEqual(self.volume()["dirty_bytes"], 64 << 10)
+        self.assertIn("FAILS: the backing device disk: ", self.ask("status"))
+        self.assertIn("File too large", self.volume()["writeback_failure"])
+        self.assertNotEqual(self.volume()["stats"]["io_errors"], 0)
+        self.assertIn("home: write-back fails: ", self.daemon.stdout.readline())
+        resource.prlimit(self.daemon.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        self.ask("flush")
+        self.assertEqual(self.volume()["writeback_failure"], "")
+        self.assertIn("home: write-back works again", self.daemon.stdout.readline())
         self.assertEqual(self.ask("stop").strip(), "stopped")
 
     def test_what_is_refused_at_once_shows_no_progress(self):

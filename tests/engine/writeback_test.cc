@@ -170,6 +170,45 @@ TEST_F(WritebackTest, OverwriteDuringWritebackStaysDirty) {
     backing->watch = nullptr;
 }
 
+TEST_F(WritebackTest, DeviceThatRefusesWriteBackIsNamedCountedAndForgotten) {
+    SetVolume& volume = start();
+    make_dirty(volume, 20);
+    EXPECT_EQ(volume.writeback_trouble(), "");
+    const std::uint64_t errors = volume.stats().io_errors;
+    backing->fail_writes = true;
+    const Result<void> failed = world.run(volume.write_back_all());
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().sys, 5) << "the device's own errno";
+    EXPECT_GT(volume.stats().io_errors, errors);
+    const std::string trouble = volume.writeback_trouble();
+    EXPECT_NE(trouble.find("the backing device " + backing->name()), std::string::npos) << trouble;
+    EXPECT_NE(trouble.find("Input/output error"), std::string::npos) << trouble;
+    backing->heal();
+    EXPECT_TRUE(world.run(volume.write_back_all()));
+    EXPECT_EQ(volume.writeback_trouble(), "");
+}
+
+// Its neighbours are written all the time, which must not hide it.
+TEST_F(WritebackTest, OneBadPlaceIsToldUntilItIsMended) {
+    SetVolume& volume = start();
+    make_dirty(volume, 20);
+    volume.options().writeback_percent = 0;
+    backing->watch = [&](const io::IoRequest& request) {
+        backing->fail_writes = request.kind == io::IoKind::write && request.sector == 16 + 5 * 64;
+    };
+    set_running(volume, true);
+    ASSERT_TRUE(world.wait_until([&] { return volume.dirty_sectors() == 8; }, hours(1)));
+    for (unsigned version = 2; version < 6; ++version) {
+        EXPECT_TRUE(world.write(volume, 64 * 64, 8, version));
+        ASSERT_TRUE(world.wait_until([&] { return volume.dirty_sectors() == 8; }, hours(1)));
+        EXPECT_NE(volume.writeback_trouble(), "");
+    }
+    backing->watch = nullptr;
+    backing->heal();
+    ASSERT_TRUE(world.wait_until([&] { return volume.dirty_sectors() == 0; }, hours(1)));
+    EXPECT_EQ(volume.writeback_trouble(), "");
+}
+
 Task<void> zero_aside(SetVolume& volume, std::uint64_t sectors, std::optional<Result<void>>& out) {
     const Result<void> done = co_await volume.write_zeroes(0, sectors, core::WriteFlags());
     out = done;
