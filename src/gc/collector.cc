@@ -11,8 +11,8 @@ namespace uc::gc {
 namespace {
 // Doubled with each failure in a row: a leaf that stays unreadable must not have the index read
 // all the time.
+// Shorter than what a write waits for a free bucket: it must not fail when the fault is gone.
 constexpr Duration kRetry = std::chrono::seconds(5);
-constexpr Duration kLongestRetry = std::chrono::minutes(5);
 }  // namespace
 
 Collector::Collector(io::Clock& clock, alloc::BucketTable& table, index::Tree& tree)
@@ -58,8 +58,7 @@ Task<void> Collector::loop() {
 // A leaf may be readable again a little later. Requests do not shorten the wait: without a pass
 // they come many times a second.
 Task<void> Collector::wait_after_failure() {
-    const Duration delay = std::min(kRetry * (1U << std::min(failures_ - 1, 16U)), kLongestRetry);
-    const Instant due = clock_.now() + delay;
+    const Instant due = clock_.now() + kRetry;
     while (!stopping_ && clock_.now() < due) {
         co_await io::TimedWait(clock_, wake_, due - clock_.now());
     }
