@@ -66,7 +66,6 @@ constexpr Known kKnown[] = {
     {Mutation::lost_range_readable, 1},
     {Mutation::backing_loss_not_told, 143},
     {Mutation::failed_flush_of_another, 640},
-    {Mutation::failed_cache_flush_forgiven, 4500},
 };
 
 // Noticed by one seed in hundreds.
@@ -76,7 +75,7 @@ constexpr Mutation kRare[] = {
     Mutation::old_table_freed_early,    Mutation::open_without_cache_flush,
     Mutation::read_without_gen_check,   Mutation::slot_reused_early,
     Mutation::split_forgets_pin,        Mutation::table_after_reuse,
-    Mutation::backing_before_dirty_key,
+    Mutation::backing_before_dirty_key, Mutation::failed_cache_flush_forgiven,
 };
 
 std::string name_of(Mutation mutation) {
