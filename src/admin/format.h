@@ -36,8 +36,8 @@ struct Refusal {
         cannot_stat,
         cannot_open,
         in_use,
-        too_short,  // has no room for a superblock
-        has_bcache,   // `detail` is where it has dirty data; empty: it has none
+        too_short,   // has no room for a superblock
+        has_bcache,  // `detail` is where it has dirty data; empty: it has none
         has_signature,
         block_above_bucket,
         too_few_buckets,  // classic: below 128; else 512 or fewer

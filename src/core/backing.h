@@ -78,8 +78,8 @@ public:
     void inherit(const Backing& old, std::uint64_t told);
     // How many flushes failed that users' writes relied on, whoever asked for them.
     std::uint64_t losses() const { return losses_; }
-    // How many flushes failed, whoever asked for them: what was written before such a failure may be
-    // gone although a later flush succeeds (spec 11.3).
+    // How many flushes failed, whoever asked for them: what was written before such a failure may
+    // be gone although a later flush succeeds (spec 11.3).
     std::uint64_t flush_failures() const { return failures_; }
     // A number that a flush started from now on will have or exceed, and the highest one completed:
     // what was written before next_flush() was read is durable when done_flush() has reached it.

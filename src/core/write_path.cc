@@ -201,9 +201,12 @@ Task<Result<void>> CachedVolume::write_backing(WriteOp op, bool cache_it) {
 
 // Until the last step the dirty extent is the truth, whatever the backing device has.
 Task<Result<void>> CachedVolume::replace_dirty(WriteOp op) {
-    // A flush that failed for somebody else meanwhile may have dropped what was written: once more.
+    // A flush that failed for somebody else meanwhile may have dropped what was written: once more,
+    // but not for ever on a device that goes on failing.
     std::uint64_t failures = 0;
+    unsigned tries = 0;
     do {
+        if (++tries > 3) co_return fail(Errc::io, "flushes of the backing device keep failing");
         failures = backing_->flush_failures();
         CO_OK(co_await issue_to_backing(op, false));
         if (services_.options.mutations.has(Mutation::dirty_replaced_before_flush)) break;

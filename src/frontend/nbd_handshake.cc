@@ -91,8 +91,8 @@ Task<Result<bool>> NbdConnection::answer_option(nbd::Option option,
     co_return last;
 }
 
-// Names first, as only they are listed; then what stays the same when names change. A label that two
-// have says nothing.
+// Names first, as only they are listed; then what stays the same when names change. A label that
+// two have says nothing.
 const Export* NbdConnection::find(std::string_view name) const {
     const std::vector<Export>& exports = shared_.exports;
     if (exports.empty()) return nullptr;

@@ -9,9 +9,8 @@
 namespace uc::gc {
 
 namespace {
-// Doubled with each failure in a row: a leaf that stays unreadable must not have the index read
-// all the time.
-// Shorter than what a write waits for a free bucket: it must not fail when the fault is gone.
+// A leaf that stays unreadable must not have the index read all the time. Shorter than what a write
+// waits for a free bucket: it must not fail when the fault is gone.
 constexpr Duration kRetry = std::chrono::seconds(5);
 }  // namespace
 
@@ -70,8 +69,8 @@ Task<Result<void>> Collector::pass() {
     const Result<void> done = co_await walk();
     running_ = false;
     if (!done) {
-        if (++failures_ == 1 && tell_ && !tree_.failed()) tell_(done.error());
-    } else if (!stopping_ && std::exchange(failures_, 0) != 0 && tell_) {
+        if (!std::exchange(failing_, true) && tell_ && !tree_.failed()) tell_(done.error());
+    } else if (!stopping_ && std::exchange(failing_, false) && tell_) {
         tell_(std::nullopt);
     }
     co_return done;

@@ -57,7 +57,7 @@ private:
     bool requested_ = false;
     bool running_ = false;
     bool stopping_ = false;
-    std::uint32_t failures_ = 0;  // since a pass succeeded
+    bool failing_ = false;  // no pass has succeeded since one failed
     Tell tell_;
     std::uint64_t passes_ = 0;
     TimeStats times_;

@@ -56,7 +56,7 @@ struct Limits {
     std::uint64_t sectors = kNone;  // of one request
     bool faults = true;             // errors, outages, damage, storms
     bool administration = true;
-    bool discards = true;  // and zeroes
+    bool discards = true;    // and zeroes
     std::uint64_t salt = 0;  // other chances under the same plan
 
     bool operator==(const Limits&) const = default;

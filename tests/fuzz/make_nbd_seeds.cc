@@ -33,8 +33,7 @@ void append_counted(Bytes& out, std::string_view text) {
 void write_option(SeedWriter& seeds, std::uint32_t option, const Bytes& payload) {
     seeds.write(payload);
     Bytes whole;
-    append(whole,
-           OptionHeader{kOptionMagic, option, static_cast<std::uint32_t>(payload.size())});
+    append(whole, OptionHeader{kOptionMagic, option, static_cast<std::uint32_t>(payload.size())});
     whole.insert(whole.end(), payload.begin(), payload.end());
     seeds.write(whole);
 }
@@ -64,9 +63,9 @@ void write_requests(SeedWriter& seeds) {
                                   Command::write_zeroes, Command::disc}) {
         const std::uint32_t length = command == Command::flush ? 0 : 4096;
         Bytes request;
-        append(request, RequestHeader{kRequestMagic, std::uint16_t{0},
-                                      static_cast<std::uint16_t>(command), kAnyReplyWritable,
-                                      std::uint64_t{length} * 3, length});
+        append(request,
+               RequestHeader{kRequestMagic, std::uint16_t{0}, static_cast<std::uint16_t>(command),
+                             kAnyReplyWritable, std::uint64_t{length} * 3, length});
         seeds.write(request);
     }
 }
