@@ -252,6 +252,26 @@ TEST_F(CacheFailure, FlushOfDirtyDataFailsWhenTheJournalCannotBeWritten) {
     EXPECT_FALSE(world.flush(volume)) << "the write is not durable";
 }
 
+// I1, I2: the device may have dropped what it did not flush, and a later flush hides that.
+TEST_F(CacheFailure, NothingIsNamedOnTheDeviceAnyMoreOnceItFailedAFlush) {
+    SetVolume& volume = start_clean(CacheMode::writeback);
+    world.settle(seconds(60));  // leaves are written
+    EXPECT_TRUE(world.write(volume, 0, 64, 2));
+    bool failed = false;
+    std::uint64_t forced = 0;
+    world.cache->watch = [&](const io::IoRequest& request) {
+        forced += request.kind == io::IoKind::write && request.fua;
+        world.cache->fail_writes = !failed && request.kind == io::IoKind::flush;
+        failed |= world.cache->fail_writes;
+    };
+    EXPECT_FALSE(world.flush(volume));
+    ASSERT_TRUE(failed);
+    world.settle(seconds(120));  // a leaf would be old enough
+    (void)world.stop();
+    world.cache->watch = nullptr;
+    EXPECT_EQ(forced, 0u);
+}
+
 TEST_F(CacheFailure, DetachWithDirtyDataFailsWithoutTheCacheAndKeepsTheAssociation) {
     SetVolume& volume = start_dirty();
     world.cache->gone = true;

@@ -20,6 +20,14 @@ protected:
         volume.options().writeback_running = running;
         volume.options_changed();
     }
+    // One batch is under way, no other will follow. `copied`: its extents so far.
+    bool begin_batch(SetVolume& volume, const std::uint64_t& copied) {
+        volume.options().writeback_percent = 0;  // all in one batch
+        set_running(volume, true);
+        const bool begun = world.wait_until([&] { return copied >= 60; }, hours(1));
+        set_running(volume, false);
+        return begun;
+    }
 
     EngineWorld world;
     WatchedDevice* backing = nullptr;
@@ -219,7 +227,6 @@ Task<void> zero_aside(SetVolume& volume, std::uint64_t sectors, std::optional<Re
 TEST_F(WritebackTest, FailedWriteToBackingDuringABatchKeepsTheExtentDirty) {
     SetVolume& volume = start();
     make_dirty(volume, 300);
-    volume.options().writeback_percent = 0;  // all in one batch
     std::uint64_t copied = 0;
     backing->watch = [&](const io::IoRequest& request) {
         copied += request.kind == io::IoKind::write;
@@ -229,9 +236,7 @@ TEST_F(WritebackTest, FailedWriteToBackingDuringABatchKeepsTheExtentDirty) {
         const std::vector<std::byte> zeroes(request.sectors * kSectorBytes);
         backing->disk.poke(request.sector, zeroes);
     };
-    set_running(volume, true);
-    ASSERT_TRUE(world.wait_until([&] { return copied >= 60; }, hours(1)));
-    set_running(volume, false);
+    ASSERT_TRUE(begin_batch(volume, copied));
     ASSERT_TRUE(world.on_backing(*backing, 0, 8, 1)) << "the batch has passed it";
     std::optional<Result<void>> done;
     world.world.executor().spawn(zero_aside(volume, 8, done));
@@ -250,14 +255,11 @@ TEST_F(WritebackTest, FailedWriteToBackingDuringABatchKeepsTheExtentDirty) {
 TEST_F(WritebackTest, FlushThatFailedForAUserDuringABatchKeepsTheBatchDirty) {
     SetVolume& volume = start();
     make_dirty(volume, 300);
-    volume.options().writeback_percent = 0;  // all in one batch
     std::uint64_t copied = 0;
     backing->watch = [&](const io::IoRequest& request) {
         copied += request.kind == io::IoKind::write;
     };
-    set_running(volume, true);
-    ASSERT_TRUE(world.wait_until([&] { return copied >= 60; }, hours(1)));
-    set_running(volume, false);
+    ASSERT_TRUE(begin_batch(volume, copied));
     backing->fail_writes = true;
     (void)world.run(volume.flush());
     ASSERT_LT(copied, 300u) << "the batch is still under way";
