@@ -337,10 +337,10 @@ Task<Result<void>> OpenSet::start(Report& report) {
     journal_.run(set_tasks_);
     tree_.run(set_tasks_);
     reclaimer_->on_starved([this] { collector_.request(); });
-    reclaimer_->run(set_tasks_);
     collector_.run(set_tasks_);
     const Result<void> saved = co_await write_first();
     if (saved) {
+        reclaimer_->run(set_tasks_);
         volume_tasks_.spawn(drop_orphans());
         co_return saved;
     }

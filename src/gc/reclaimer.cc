@@ -57,6 +57,18 @@ Task<Result<void>> Reclaimer::pass(std::uint64_t wanted) {
     co_await choose(wanted, victims);
     invalidate(victims);
     if (victims.empty()) co_return Result<void>{};
+    co_return co_await make_ready(victims);
+}
+
+// Another pass may need buckets for its own table at once: they are made ready with this one.
+Task<Result<void>> Reclaimer::replace_table() {
+    std::vector<BucketIndex> victims;
+    co_await choose(parts_.allocator.wanted(), victims);
+    invalidate(victims);
+    co_return co_await make_ready(victims);
+}
+
+Task<Result<void>> Reclaimer::make_ready(std::vector<BucketIndex>& victims) {
     const Mutations mutations = parts_.mutations;
     const bool discards = parts_.superblock.discard() && parts_.cache.supports_discard();
     if (mutations.has(Mutation::reuse_before_table) || mutations.has(Mutation::table_after_reuse)) {

@@ -52,8 +52,9 @@ public:
     void run(async::TaskGroup& group);
     void stop();
 
-    // Puts a new table in the place of one that could not be read; durable when it returns.
-    Task<Result<void>> replace_table() { return make_durable(); }
+    // Puts a new table in the place of one that could not be read; durable when it returns. Before
+    // run(): the buckets for it are all that may be ready.
+    Task<Result<void>> replace_table();
     // Writes the table to new buckets; not durable and not pointed at yet. For a blank set and for
     // passes.
     Task<Result<BucketIndex>> write_table();
@@ -67,6 +68,8 @@ public:
 private:
     Task<void> loop();
     Task<Result<void>> pass(std::uint64_t wanted);
+    // Writes their new generations, then releases them.
+    Task<Result<void>> make_ready(std::vector<BucketIndex>& victims);
     Task<void> choose(std::uint64_t wanted, std::vector<BucketIndex>& victims);
     void choose_fifo(std::uint64_t wanted, std::vector<BucketIndex>& victims);
     void choose_random(std::uint64_t wanted, std::vector<BucketIndex>& victims);

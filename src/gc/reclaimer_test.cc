@@ -123,6 +123,24 @@ TEST_F(ReclaimerTest, FailedJournalEntryReleasesNothing) {
     EXPECT_LE(allocator().free_buckets(), before);
 }
 
+// As after a table that could not be read, when what is free is just enough for a new one.
+TEST_F(ReclaimerTest, ReplacingTheTableLeavesBucketsForTheNextOne) {
+    fill();
+    const std::uint64_t needed = world.geometry.prio_buckets();
+    while (allocator().free_buckets() > needed) {
+        ASSERT_TRUE(allocator().take_prio());
+    }
+    const auto replace = [&]() -> Task<bool> {
+        const Result<void> replaced = co_await reclaimer->replace_table();
+        co_return replaced.has_value();
+    };
+    EXPECT_TRUE(world.run(replace()));
+    EXPECT_EQ(reclaimer->table_writes(), 1u);
+    EXPECT_GE(allocator().free_buckets(), needed);
+    run_reclaimer();
+    EXPECT_FALSE(reclaimer->failed());
+}
+
 TEST_F(ReclaimerTest, DirtyDataAreNeverReclaimed) {
     const std::vector<BucketIndex> used = fill(true);
     run_reclaimer();
