@@ -117,6 +117,8 @@ void VolumeModel::end_write(const Write& write, bool ok) {
     const Stamp now = ++now_;
     for (std::uint64_t s = write.sector; s < write.sector + write.sectors; ++s) {
         end_one(histories_[s], write, now, ok);
+        // Whose write failed knows no more what is there; it may have gone with the device as well.
+        if (!ok && outage_) suspects_.insert(s);
         if (!ok) continue;
         exposed_.erase(s);
         suspects_.erase(s);
