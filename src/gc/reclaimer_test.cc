@@ -130,11 +130,7 @@ TEST_F(ReclaimerTest, ReplacingTheTableLeavesBucketsForTheNextOne) {
     while (allocator().free_buckets() > needed) {
         ASSERT_TRUE(allocator().take_prio());
     }
-    const auto replace = [&]() -> Task<bool> {
-        const Result<void> replaced = co_await reclaimer->replace_table();
-        co_return replaced.has_value();
-    };
-    EXPECT_TRUE(world.run(replace()));
+    EXPECT_TRUE(world.run(reclaimer->replace_table()));
     EXPECT_EQ(reclaimer->table_writes(), 1u);
     EXPECT_GE(allocator().free_buckets(), needed);
     run_reclaimer();
