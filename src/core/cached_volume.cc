@@ -142,6 +142,7 @@ void CachedVolume::options_changed() {
 }
 
 Task<Result<void>> CachedVolume::set_cache_mode(CacheMode mode) {
+    const InFlight counted(*this);
     if (!backing_) co_return fail(Errc::invalid, "a flash-only volume has no cache mode");
     if (read_only()) co_return fail(Errc::read_only, "the set is open for reading only");
     co_await backing_->superblock_lock().lock();
@@ -154,6 +155,7 @@ Task<Result<void>> CachedVolume::set_cache_mode(CacheMode mode) {
 }
 
 Task<Result<void>> CachedVolume::set_label(std::string label) {
+    const InFlight counted(*this);
     if (read_only()) co_return fail(Errc::read_only, "the set is open for reading only");
     const Result<void> usable = services_.check_label(label, identity_.uuid);
     CO_OK(usable);
@@ -172,6 +174,7 @@ Task<Result<void>> CachedVolume::set_label(std::string label) {
 }
 
 Task<Result<void>> CachedVolume::write_back_all() {
+    const InFlight counted(*this);
     if (!backing_ || !attached_) co_return Result<void>{};
     if (read_only()) co_return fail(Errc::read_only, "the set is open for reading only");
     // Else somebody who writes as fast as we do would keep us here.
@@ -188,6 +191,7 @@ Task<Result<void>> CachedVolume::write_back_dirty() {
 }
 
 Task<Result<void>> CachedVolume::begin_detach() {
+    const InFlight counted(*this);
     if (!backing_) co_return fail(Errc::invalid, "a flash-only volume cannot be detached");
     if (!attached_) co_return fail(Errc::invalid, "the volume is not attached");
     if (detaching_) co_return fail(Errc::busy, "the volume is being detached already");

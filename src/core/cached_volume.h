@@ -77,6 +77,20 @@ public:
     void pause_dirtying() override { ++dirtying_pauses_; }
     void resume_dirtying() override { --dirtying_pauses_; }
 
+    // Counts whoever is at work on the volume: its set does not end before.
+    class InFlight {
+    public:
+        explicit InFlight(CachedVolume& volume) : volume_(volume) { ++volume_.in_flight_; }
+        ~InFlight() {
+            if (--volume_.in_flight_ == 0) volume_.idle_.notify();
+        }
+        InFlight(const InFlight&) = delete;
+        InFlight& operator=(const InFlight&) = delete;
+
+    private:
+        CachedVolume& volume_;
+    };
+
     bool attached() const override { return attached_; }
     std::uint64_t requests_in_flight() const { return in_flight_; }
     Backing* backing() { return backing_ ? &*backing_ : nullptr; }
@@ -123,19 +137,6 @@ private:
         std::optional<ondisk::Key> extent;  // empty: from backing (or zeroes)
         Result<void> result;
         bool raced = false;  // the bucket was reused meanwhile
-    };
-    // Counts a request in flight.
-    class InFlight {
-    public:
-        explicit InFlight(CachedVolume& volume) : volume_(volume) { ++volume_.in_flight_; }
-        ~InFlight() {
-            if (--volume_.in_flight_ == 0) volume_.idle_.notify();
-        }
-        InFlight(const InFlight&) = delete;
-        InFlight& operator=(const InFlight&) = delete;
-
-    private:
-        CachedVolume& volume_;
     };
     // Counts writers between their look at the dirty state and their commit.
     class DirtyWriter {

@@ -270,6 +270,7 @@ Task<Result<void>> OpenSet::reattach(SetVolume& volume, Report& report) {
 Task<Result<void>> OpenSet::detach(SetVolume& volume) {
     CO_TRY(CachedVolume* const owned, own(volume));
     CachedVolume& cached = *owned;
+    const CachedVolume::InFlight counted(cached);
     CO_OK(co_await cached.begin_detach());
     Result<void> done;
     for (int attempt = 0; attempt < 3; ++attempt) {
