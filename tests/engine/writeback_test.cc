@@ -54,6 +54,28 @@ TEST_F(WritebackTest, PercentZeroWritesBackWithoutPacing) {
     EXPECT_LT(world.world.clock().now() - begin, seconds(2));
 }
 
+Task<void> keep(Task<Result<void>> task, bool& ended) {
+    const Result<void> done = co_await std::move(task);
+    static_cast<void>(done);
+    ended = true;
+}
+
+// Who destroys a stopped set must not find somebody at work in it.
+TEST_F(WritebackTest, SetDoesNotStopUnderAWriteBackOnRequest) {
+    SetVolume& volume = start();
+    make_dirty(volume, 200);
+    bool written = false;
+    bool detached = false;
+    world.world.executor().spawn(keep(volume.write_back_all(), written));
+    world.world.executor().spawn(keep(world.set->detach(volume), detached));
+    backing->disk.hang(world.world.clock().now() + minutes(10));
+    const std::uint64_t before = backing->writes;
+    ASSERT_TRUE(world.wait_until([&] { return backing->writes > before; }, minutes(1)));
+    EXPECT_TRUE(world.run(world.set->stop()));
+    EXPECT_TRUE(written);
+    EXPECT_TRUE(detached);
+}
+
 TEST_F(WritebackTest, PacedWritebackKeepsToTheRate) {
     SetVolume& volume = start();
     for (unsigned i = 0; i < 10; ++i) ASSERT_TRUE(world.write(volume, i * 4096, 2048, 1));
